@@ -1,0 +1,216 @@
+package batch
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"nightshift/provider"
+)
+
+// Ref names one line of one batch in one generation; it is what a task carries.
+type Ref struct {
+	Batch      string
+	Line       int64 // physical line number, from 1
+	Generation int   // 0 first; raised by a retry of the line
+}
+
+// Line is one request of a batch.
+type Line struct {
+	Number   int64
+	CustomID string
+	Endpoint string          // e.g. "/v1/chat/completions"
+	Body     json.RawMessage // as it came in; for short lines, as it was made from them
+	Metadata json.RawMessage // nil where the line has none
+	Digest   string          // the first 16 hex digits of the input line's SHA-256
+	Rung     int             // where it starts on its ladder
+}
+
+// Description is what is known of a batch when it is submitted.
+type Description struct {
+	ID        string
+	Producer  string
+	Queue     string
+	CreatedAt time.Time
+	Deadline  time.Time // zero: none
+	Total     int64
+	Digest    string // SHA-256 of the content, hex
+	Rehearsal bool   // the built-in simulator answers
+}
+
+// State is a batch's state as users see it.
+type State string
+
+// The states of a batch.
+const (
+	Enqueuing  State = "enqueuing"
+	Scheduled  State = "scheduled"
+	Running    State = "running"
+	Waiting    State = "waiting"
+	Cancelling State = "cancelling"
+	Done       State = "done"
+)
+
+// Outcome is how a line ended, as the counters name it.
+type Outcome string
+
+// The outcomes of a line.
+const (
+	Succeeded Outcome = "succeeded"
+	Failed    Outcome = "failed"
+	Expired   Outcome = "expired"
+	Cancelled Outcome = "cancelled"
+)
+
+// Codes of a result's error that are ours and not a kind of package provider.
+const (
+	CodeRetriesExhausted = "retries_exhausted"
+	CodeCallsExhausted   = "calls_exhausted"
+	CodeBudgetExhausted  = "budget_exhausted"
+	CodeExpired          = "batch_expired"
+	CodeCancelled        = "batch_cancelled"
+	CodeLost             = "task_lost"
+)
+
+// Progress is what a line went through so far, as it is kept in Redis.
+type Progress struct {
+	Calls        []provider.Call `json:"calls,omitempty"`
+	Failures     int             `json:"failures,omitempty"`
+	Deferrals    int             `json:"deferrals,omitempty"`
+	RuledOut     []int           `json:"ruled_out,omitempty"`
+	FirstRefused time.Time       `json:"first_refused,omitzero"`
+	FirstLimited time.Time       `json:"first_limited,omitzero"`
+}
+
+// Lease is the right of one attempt to a line.
+type Lease struct {
+	Ref   Ref
+	Token string // unique to the attempt
+}
+
+// Verdict is what Begin says about a line.
+type Verdict int
+
+// The verdicts of Begin.
+const (
+	// Granted: the lease is taken, the line is in Begun.
+	Granted Verdict = iota + 1
+	// Over: the line has a record, was retried under a higher generation, or
+	// its batch is gone; there is nothing to do.
+	Over
+	// Held: another attempt holds a live lease until Begun.HeldFor has passed.
+	Held
+	// BatchCancelled: the batch was cancelled; the line was ended as such.
+	BatchCancelled
+	// DeadlinePassed: the line was ended as expired.
+	DeadlinePassed
+	// Lost: it was begun too often without an end; the line was ended as task_lost.
+	Lost
+)
+
+// Begun is the answer of Begin.
+type Begun struct {
+	Verdict     Verdict
+	HeldFor     time.Duration // Held
+	Line        Line          // Granted
+	Progress    Progress      // Granted
+	Description Description   // Granted
+	Crashes     int           // begins that never ended, so far
+}
+
+// Wait says what a suspended line waits for.
+type Wait struct {
+	Model  string
+	Reason string
+	Until  time.Time
+}
+
+// Result is one line of the output, in the shape of OpenAI's Batch API plus
+// the field nightshift.
+type Result struct {
+	ID         string         `json:"id"`
+	CustomID   string         `json:"custom_id"`
+	Response   *Response      `json:"response"`
+	Error      *ResultError   `json:"error"`
+	Nightshift NightshiftInfo `json:"nightshift"`
+}
+
+// Response is the provider's answer as it came.
+type Response struct {
+	StatusCode int             `json:"status_code"`
+	RequestID  string          `json:"request_id"`
+	Body       json.RawMessage `json:"body"`
+}
+
+// ResultError says why a line has no answer.
+type ResultError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// NightshiftInfo is what Nightshift adds to a result.
+type NightshiftInfo struct {
+	Line       int64           `json:"line"`
+	Provider   string          `json:"provider"`
+	Model      string          `json:"model"`
+	Tier       string          `json:"tier"`
+	Degraded   bool            `json:"degraded"`
+	Cached     bool            `json:"cached"`
+	Output     json.RawMessage `json:"output"` // null without an output guard
+	Attempts   []provider.Call `json:"attempts"`
+	Deferrals  int             `json:"deferrals"`
+	Usage      provider.Usage  `json:"usage"`
+	CostUSD    provider.USD    `json:"cost_usd"`
+	Metadata   json.RawMessage `json:"metadata"` // null where the line has none
+	Request    string          `json:"request"`
+	Rehearsal  bool            `json:"rehearsal"`
+	FinishedAt time.Time       `json:"finished_at"`
+}
+
+// Status is the answer to "how far is it": the JSON of `enqueue status`.
+type Status struct {
+	ID            string       `json:"id"`
+	State         State        `json:"state"`
+	Queue         string       `json:"queue"`
+	Producer      string       `json:"producer"`
+	Total         int64        `json:"total"`
+	Succeeded     int64        `json:"succeeded"`
+	Failed        int64        `json:"failed"`
+	Expired       int64        `json:"expired"`
+	Cancelled     int64        `json:"cancelled"`
+	Outstanding   int64        `json:"outstanding"`
+	Degraded      int64        `json:"degraded"`
+	Cached        int64        `json:"cached"`
+	Calls         int64        `json:"calls"`
+	Deferrals     int64        `json:"deferrals"`
+	CostUSD       provider.USD `json:"cost_usd"`
+	WastedUSD     provider.USD `json:"wasted_usd"`
+	RatePerMinute float64      `json:"rate_per_minute"`
+	ETA           *time.Time   `json:"eta"`
+	OnTime        *bool        `json:"on_time"` // null where it cannot be told
+	WaitingFor    []WaitingFor `json:"waiting_for"`
+	CreatedAt     time.Time    `json:"created_at"`
+	Deadline      *time.Time   `json:"deadline"`
+	FinishedAt    *time.Time   `json:"finished_at"`
+}
+
+// WaitingFor is one reason why lines of a batch wait.
+type WaitingFor struct {
+	Model  string    `json:"model"`
+	Reason string    `json:"reason"`
+	Until  time.Time `json:"until"`
+}
+
+// Errors that callers decide on.
+var (
+	// ErrNotFound: there is no such batch.
+	ErrNotFound = errors.New("no such batch")
+	// ErrFenced: the lease is no longer ours, or the keeper's epoch is old.
+	ErrFenced = errors.New("fenced off: another holds it now")
+	// ErrCancelled: the batch was cancelled; no further call may start.
+	ErrCancelled = errors.New("the batch was cancelled")
+	// ErrExists: a batch of that ID exists with other content.
+	ErrExists = errors.New("a batch of this ID exists with other content")
+	// ErrDuplicate: the same content was submitted within the last 24 h.
+	ErrDuplicate = errors.New("the same content was submitted already")
+)

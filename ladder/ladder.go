@@ -1,0 +1,163 @@
+package ladder
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/provider"
+)
+
+// Request is a line as an attempt sees it.
+type Request struct {
+	Batch      string
+	Line       int64
+	Generation int
+	CustomID   string
+	Endpoint   string
+	Body       json.RawMessage
+	Metadata   json.RawMessage // for text rungs; may be nil
+	Rung       int             // the first rung to try
+	Deadline   time.Time       // zero: none
+	// Margin is the time before Deadline at which an at_deadline rung must go.
+	Margin   time.Duration
+	Retries  int      // the queue's budget; with it, max_calls has its default
+	Progress Progress // what earlier attempts did
+}
+
+// Progress is what a line went through so far, over all attempts.
+type Progress struct {
+	Calls     []provider.Call
+	Failures  int // attempts that really failed
+	Deferrals int
+	RuledOut  []int // rungs that cannot answer this line
+	// FirstRefused is when an open breaker first refused the line; zero: never.
+	FirstRefused time.Time
+	// FirstLimited is when a rate limit first refused the line; zero: never.
+	FirstLimited time.Time
+}
+
+// Cost returns the sum of all calls.
+func (p Progress) Cost() provider.USD {
+	var sum provider.USD
+	for _, c := range p.Calls {
+		sum += c.Cost
+	}
+	return sum
+}
+
+// Usage returns the tokens of all calls.
+func (p Progress) Usage() provider.Usage {
+	var sum provider.Usage
+	for _, c := range p.Calls {
+		sum = sum.Plus(c.Usage)
+	}
+	return sum
+}
+
+// End says what an attempt ended in.
+type End int
+
+// The ends of an attempt.
+const (
+	// Answered: Outcome.Answer holds the answer.
+	Answered End = iota + 1
+	// Deferred: nothing could be tried; Outcome.Waits says for what it waits.
+	Deferred
+	// Failed: something was tried and failed; the queue's budget pays.
+	Failed
+	// Final: no later attempt can help; Outcome.Code says why.
+	Final
+	// Interrupted: the worker stops or the line is no longer ours; nothing is spent.
+	Interrupted
+)
+
+// Outcome is the end of one attempt.
+type Outcome struct {
+	End      End
+	Progress Progress // of the request, with this attempt's calls added
+
+	Answer Answer // Answered
+
+	Waits []Wait // Deferred: every reason met, each with its time
+
+	// NotBefore is the floor that a Retry-After sets to the next attempt (Failed).
+	NotBefore time.Time
+	// Code is the code of the result's error (Failed: the last kind; Final).
+	Code string
+	// Message is one line for people (Failed, Final).
+	Message string
+	// Response is the provider's own 4xx, status and body, where the final
+	// error is the provider's word on this request.
+	Response *Response
+	// Err is why the attempt was interrupted.
+	Err error
+}
+
+// Response is a provider's status and body.
+type Response struct {
+	StatusCode int
+	RequestID  string
+	Body       json.RawMessage
+}
+
+// Answer is an answer and who gave it.
+type Answer struct {
+	Response
+	Provider string // "nightshift" for a text rung
+	Model    string // the key of the configuration; "nightshift/text" for a text rung
+	Tier     string
+	Rung     int
+	Degraded bool // answered below the ladder's first rung
+	Usage    provider.Usage
+}
+
+// The reasons of a wait, as they stand in errors, metrics and waiting_for.
+const (
+	ReasonBreaker  = "breaker_open"
+	ReasonLimited  = "rate_limited"
+	ReasonStore    = "redis_unreachable"
+	ReasonDeadline = "deadline"
+	ReasonRung     = "rung_after" // a rung becomes admissible
+)
+
+// Wait is one thing that an attempt found in its way.
+type Wait struct {
+	Model  string // "" where it is no model's
+	Reason string
+	Until  time.Time // by this process's clock
+}
+
+// Breakers is what an attempt needs of package breaker.
+type Breakers interface {
+	Admit(ctx context.Context, key breaker.Key) (breaker.Ticket, error)
+	Report(ctx context.Context, t breaker.Ticket, r breaker.Report) error
+	Release(ctx context.Context, t breaker.Ticket) error
+}
+
+// Parks is what an attempt needs of package limit.
+type Parks interface {
+	// Parked returns how long the model is still parked; 0: it is not.
+	Parked(ctx context.Context, model breaker.Key) (time.Duration, error)
+	// Park parks the model and returns for how long; retryAfter 0: no header.
+	Park(ctx context.Context, model breaker.Key, retryAfter time.Duration) (time.Duration, error)
+}
+
+// Caller makes one call; it is an adapter of package provider.
+type Caller interface {
+	Call(ctx context.Context, r provider.Request) (provider.Answer, error)
+}
+
+// Journal keeps an attempt's progress.
+type Journal interface {
+	// Checkpoint writes the progress before a further call. An error ends the
+	// attempt as Interrupted: the batch was cancelled, the line is another's.
+	Checkpoint(ctx context.Context, p Progress) error
+}
+
+// Sleeper waits; tests and replay bring their own.
+type Sleeper interface {
+	// Sleep returns after d, or the context's error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
