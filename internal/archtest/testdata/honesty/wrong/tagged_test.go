@@ -1,0 +1,7 @@
+//go:build integration
+
+package wrong
+
+import "testing"
+
+func TestTagged(t *testing.T) {}

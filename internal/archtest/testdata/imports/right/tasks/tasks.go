@@ -1,0 +1,10 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/hibiken/asynq"
+
+	"nightshift/batch"
+	"nightshift/breaker"
+)

@@ -1,0 +1,7 @@
+package tasks_test
+
+import (
+	"nightshift/internal/redistest"
+	"nightshift/internal/sim"
+	"nightshift/tasks"
+)

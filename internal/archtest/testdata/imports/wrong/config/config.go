@@ -1,0 +1,3 @@
+package config
+
+import "nightshift/provider"

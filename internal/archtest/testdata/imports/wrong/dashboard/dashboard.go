@@ -1,0 +1,5 @@
+package dashboard
+
+import queue "github.com/hibiken/asynq"
+
+var inspector = queue.NewInspector(nil)

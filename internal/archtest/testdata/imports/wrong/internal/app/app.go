@@ -1,0 +1,3 @@
+package app
+
+import "nightshift/internal/redistest"

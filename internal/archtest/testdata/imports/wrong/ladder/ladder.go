@@ -1,0 +1,9 @@
+package ladder
+
+import (
+	"github.com/hibiken/asynq"
+
+	"nightshift/batch"
+	"nightshift/breaker"
+	"nightshift/tasks"
+)

@@ -1,0 +1,6 @@
+package tasks
+
+import (
+	"nightshift/dashboard"
+	"nightshift/internal/app"
+)

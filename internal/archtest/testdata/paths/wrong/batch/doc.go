@@ -1,0 +1,2 @@
+// Package batch has its scripts in lua/*.lua.
+package batch
