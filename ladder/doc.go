@@ -6,7 +6,48 @@
 //	nothing could be tried     → Deferred, until the earliest change
 //	something really failed    → Failed: one retry of the queue's budget
 //	the request's own fault    → Final
+//	the worker stops           → Interrupted
 //
 // The package knows nothing of queues or batches. What an outcome costs the
 // line (retries, deferrals, crashes) is decided by package tasks.
+//
+// # What leads where
+//
+// What a failed call means is one table, in evidence.go, for the breaker and for
+// the line; judge.go applies it.
+//
+//   - A kind that passes (unavailable, timeout) is repeated up to `tries` times
+//     on its rung, then the next rung is tried.
+//   - A breaker that is open sends the line to the next rung at once. So a line
+//     falls through open breakers straight to a text rung below them: a text
+//     without a condition is always admissible, and that is what its author
+//     asked for.
+//   - A parked model (after a 429) is waited for while the line's patience
+//     lasts: under 30 s in the attempt, longer as a deferral, which keeps the
+//     quality that the ladder's order asks for. After that, the next rung.
+//   - A rung that cannot answer this line (context, filter, unsupported
+//     parameter, a text that does not fit) is ruled out for later attempts too.
+//
+// When every rung was passed: a spent max_calls is final; a real failure makes
+// the attempt Failed; otherwise a wait makes it Deferred, and nothing was spent;
+// otherwise every rung is ruled out, which is final.
+//
+// # Invariants
+//
+//   - Every call that was made is in the outcome's progress, whatever the end.
+//   - Every admitted ticket is reported or released, also after a panic of an
+//     adapter, and also when the attempt's context has ended.
+//   - A call whose breaker rejects it, or whose model is parked, is not made.
+//   - A line never makes more calls than max_calls. Its default is the arithmetic
+//     of full passes; 429s and calls that we broke off are not part of those.
+//
+// # When something is missing
+//
+// A breaker or park store that cannot answer before a call defers the line,
+// unspent. A report that cannot be delivered is logged and dropped: the answer
+// stands. A checkpoint that fails ends the attempt as Interrupted.
+//
+// Times are by the injected clock and waiting goes through a [Sleeper], so that
+// tests and replay run in virtual time; the times of waits and back-offs are the
+// pure functions of deferral.go.
 package ladder

@@ -3,6 +3,7 @@ package ladder
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"nightshift/breaker"
@@ -24,6 +25,9 @@ type Request struct {
 	Margin   time.Duration
 	Retries  int      // the queue's budget; with it, max_calls has its default
 	Progress Progress // what earlier attempts did
+	// Stop, once closed, ends the attempt softly: a call in flight finishes and
+	// counts, but no further call, wait or rung starts. nil: it never stops.
+	Stop <-chan struct{}
 }
 
 // Progress is what a line went through so far, over all attempts.
@@ -112,6 +116,13 @@ type Answer struct {
 	Degraded bool // answered below the ladder's first rung
 	Usage    provider.Usage
 }
+
+// CodeCallsExhausted is the code of a final error: the line spent its ladder's
+// max_calls. Every other code is a kind of package provider.
+const CodeCallsExhausted = "calls_exhausted"
+
+// ErrStopped is Outcome.Err of an attempt that Request.Stop ended.
+var ErrStopped = errors.New("the worker is stopping")
 
 // The reasons of a wait, as they stand in errors, metrics and waiting_for.
 const (

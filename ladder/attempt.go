@@ -1,0 +1,273 @@
+package ladder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/provider"
+)
+
+const (
+	// inlineWait is the longest wait that is spent in the attempt, where its
+	// slot is the backpressure; a longer one is a deferral (design section 5).
+	inlineWait = 30 * time.Second
+	// inlineWaits is how often one rung is waited for in one attempt. A model
+	// that parks again and again for a moment would hold the slot all night.
+	inlineWaits = 5
+)
+
+// attempt is one run over the rungs.
+type attempt struct {
+	l   *Ladder
+	ctx context.Context
+	r   Request
+	j   Journal
+	out Outcome // its Progress is kept up to date
+
+	calls     int // of this attempt
+	tries     int // on this rung that really failed
+	waits     int // on this rung for a park
+	exhausted bool
+	failed    *provider.Error // the last real failure
+	refusal   *provider.Error // the last reason why a rung was ruled out
+}
+
+// Attempt runs one attempt of a line. ctx is the worker's own: it ends at a hard
+// shutdown, or when the line is another's. Whatever happened, the outcome's
+// progress holds every call that was made.
+func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
+	a := &attempt{l: l, ctx: ctx, r: r, j: j}
+	a.out.Progress = r.Progress
+	a.out.Progress.Calls = slices.Clone(r.Progress.Calls)
+	a.out.Progress.RuledOut = slices.Clone(r.Progress.RuledOut)
+	if !a.climb() {
+		a.unanswered()
+	}
+	return a.out
+}
+
+// climb tries the rungs in order and says whether one of them ended the attempt.
+func (a *attempt) climb() bool {
+	for i := a.start(); i < len(a.l.rungs); i++ {
+		if slices.Contains(a.out.Progress.RuledOut, i) {
+			continue
+		}
+		if a.onRung(&a.l.rungs[i]) == end {
+			return true
+		}
+	}
+	return false
+}
+
+// start is the first rung. One that the ladder has not, because it was changed
+// since the line was submitted, is the first.
+func (a *attempt) start() int {
+	if a.r.Rung < 0 || a.r.Rung >= len(a.l.rungs) {
+		return 0
+	}
+	return a.r.Rung
+}
+
+// onRung stays on a rung until it ends the attempt or the next one is due.
+func (a *attempt) onRung(r *rung) move {
+	a.tries, a.waits = 0, 0
+	step := a.tryModel
+	if r.text != nil {
+		step = a.giveText
+	}
+	for {
+		if m := step(r); m != again {
+			return m
+		}
+	}
+}
+
+// tryModel passes the gates and makes one call.
+func (a *attempt) tryModel(r *rung) move {
+	for _, gate := range []func(*rung) move{a.mayGoOn, a.hasCalls, a.notParked} {
+		if m := gate(r); m != proceed {
+			return m
+		}
+	}
+	ticket, m := a.admit(r)
+	if m != proceed {
+		return m
+	}
+	if m := a.checkpoint(ticket); m != proceed {
+		return m
+	}
+	return a.call(r, ticket)
+}
+
+// giveText answers with the rung's text. A text that this line cannot fill in
+// is ruled out: it never will.
+func (a *attempt) giveText(r *rung) move {
+	if m := a.mayGoOn(r); m != proceed {
+		return m
+	}
+	text, err := r.render(a.r)
+	if err == nil {
+		a.out.Answer, err = textAnswer(r, a.r, text, a.l.now())
+	}
+	if err != nil {
+		a.l.log.WarnContext(a.ctx, "text rung does not fit the line", a.attrs(r, "error", err)...)
+		return a.ruleOut(&provider.Error{Kind: provider.InvalidOutput, Message: err.Error(), Err: err}, r.index)
+	}
+	a.out.End = Answered
+	a.out.Waits = nil
+	return end
+}
+
+// mayGoOn is the gate before every further step.
+func (a *attempt) mayGoOn(*rung) move {
+	if a.ctx.Err() != nil {
+		return a.interrupt(context.Cause(a.ctx))
+	}
+	select {
+	case <-a.r.Stop:
+		return a.interrupt(ErrStopped)
+	default:
+	}
+	if !a.r.Deadline.IsZero() && !a.l.now().Before(a.r.Deadline) {
+		return a.expired()
+	}
+	return proceed
+}
+
+// hasCalls keeps model rungs within the line's calls. A text further down costs
+// none, so the climb goes on.
+func (a *attempt) hasCalls(*rung) move {
+	if a.l.callsLeft(a.out.Progress.Calls, a.r.Retries) > 0 {
+		return proceed
+	}
+	a.exhausted = true
+	return next
+}
+
+// callsLeft is how many calls a line still has. Where max_calls says nothing,
+// its default is the arithmetic of full passes, and a rate limit or our own
+// stop is not part of any: they spend nothing.
+func (l *Ladder) callsLeft(calls []provider.Call, retries int) int {
+	if l.maxCalls > 0 {
+		return l.maxCalls - len(calls)
+	}
+	left := l.pass * (max(retries, 0) + 1)
+	for _, c := range calls {
+		if c.Kind != provider.RateLimited && c.Kind != provider.Canceled {
+			left--
+		}
+	}
+	return left
+}
+
+// notParked waits for a park that is worth waiting for.
+func (a *attempt) notParked(r *rung) move {
+	d, err := a.l.parks.Parked(a.ctx, r.key)
+	if err != nil {
+		return a.storeFailed(fmt.Errorf("look up park %s: %w", r.key.Model, err))
+	}
+	if d <= 0 {
+		return proceed
+	}
+	return a.waitPark(r, d)
+}
+
+// waitPark decides where a line waits for a parked model: while its patience
+// lasts, in the attempt if the wait is short, else in the queue; then, and where
+// something failed already so that a retry is at stake, on the next rung.
+func (a *attempt) waitPark(r *rung, d time.Duration) move {
+	now := a.l.now()
+	if a.out.Progress.FirstLimited.IsZero() {
+		a.out.Progress.FirstLimited = now
+	}
+	ends := now.Add(d)
+	patient := !ends.After(a.out.Progress.FirstLimited.Add(a.l.patience))
+	inTime := a.r.Deadline.IsZero() || ends.Before(a.r.Deadline)
+	if patient && inTime && d < inlineWait && a.waits < inlineWaits {
+		a.waits++
+		return a.sleep(d)
+	}
+	a.wait(Wait{Model: r.key.Model, Reason: ReasonLimited, Until: ends})
+	if patient && inTime && a.failed == nil {
+		a.out.End = Deferred
+		return end
+	}
+	return next
+}
+
+// sleep waits in the attempt; Stop ends it early, and the gates say how it goes on.
+func (a *attempt) sleep(d time.Duration) move {
+	ctx, cancel := context.WithCancel(a.ctx)
+	woken := make(chan struct{})
+	go func() {
+		defer close(woken)
+		select {
+		case <-a.r.Stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := a.l.sleeper.Sleep(ctx, d)
+	cancel()
+	<-woken
+	if err != nil && a.mayGoOn(nil) != end {
+		return a.interrupt(fmt.Errorf("wait %s: %w", d, err))
+	}
+	return again
+}
+
+// admit asks the breaker.
+func (a *attempt) admit(r *rung) (breaker.Ticket, move) {
+	ticket, err := a.l.breakers.Admit(a.ctx, r.key)
+	var open *breaker.OpenError
+	switch {
+	case err == nil:
+		return ticket, proceed
+	case !errors.As(err, &open):
+		return ticket, a.storeFailed(fmt.Errorf("ask breaker %s: %w", r.key.Model, err))
+	}
+	now := a.l.now()
+	if a.out.Progress.FirstRefused.IsZero() {
+		a.out.Progress.FirstRefused = now
+	}
+	w := Wait{Model: r.key.Model, Reason: ReasonBreaker}
+	if open.RetryAfter > 0 {
+		w.Until = now.Add(open.RetryAfter)
+	}
+	a.wait(w)
+	a.l.observer.Avoided(r.key)
+	return ticket, next
+}
+
+// checkpoint writes the calls so far before a further one.
+func (a *attempt) checkpoint(t breaker.Ticket) move {
+	if a.calls == 0 {
+		return proceed
+	}
+	if err := a.j.Checkpoint(a.ctx, a.out.Progress); err != nil {
+		a.release(t)
+		return a.interrupt(err)
+	}
+	return proceed
+}
+
+func (a *attempt) wait(w Wait) { a.out.Waits = append(a.out.Waits, w) }
+
+// ruleOut takes rungs out of this line's ladder for good.
+func (a *attempt) ruleOut(why *provider.Error, rungs ...int) move {
+	a.refusal = why
+	ruled := append(a.out.Progress.RuledOut, rungs...)
+	slices.Sort(ruled)
+	a.out.Progress.RuledOut = slices.Compact(ruled)
+	return next
+}
+
+func (a *attempt) attrs(r *rung, more ...any) []any {
+	return append([]any{
+		"ladder", a.l.name, "batch", a.r.Batch, "line", a.r.Line, "rung", r.index, "model", r.key.Model,
+	}, more...)
+}

@@ -1,0 +1,110 @@
+package ladder
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/provider"
+)
+
+// move is what an attempt does after a gate or a call.
+type move int
+
+const (
+	proceed move = iota // through the gate
+	again               // the same rung once more
+	next                // the next rung
+	end                 // attempt.out holds the outcome
+)
+
+// verdict is what the kind of a failed call means for the line.
+type verdict int
+
+const (
+	repeatOrNext verdict = iota // passes: up to `tries` on this rung, then the next
+	nextRung                    // will not pass now: the next rung
+	limited                     // the model is parked; wait or the next rung
+	refused                     // the request's own fault
+	tooLong                     // for this model
+	filtered                    // by a filter or a refusal
+	stopped                     // we ended it
+)
+
+// meaning is what a kind says about the dependency and means for the line.
+type meaning struct {
+	evidence breaker.Outcome
+	hard     bool // opens the breaker at once
+	verdict  verdict
+}
+
+// meanings is the one place that says what a failed call means, for the breaker
+// and for the line. Hard conditions concern the model's breaker, whatever their
+// scope: there is no level above it yet.
+var meanings = map[provider.Kind]meaning{
+	provider.OK:              {evidence: breaker.Success},
+	provider.Unavailable:     {evidence: breaker.Failure, verdict: repeatOrNext},
+	provider.Timeout:         {evidence: breaker.Failure, verdict: repeatOrNext},
+	provider.RateLimited:     {evidence: breaker.Limited, verdict: limited},
+	provider.QuotaExhausted:  {evidence: breaker.Failure, hard: true, verdict: nextRung},
+	provider.Misconfigured:   {evidence: breaker.Failure, hard: true, verdict: nextRung},
+	provider.InvalidRequest:  {evidence: breaker.None, verdict: refused},
+	provider.ContextExceeded: {evidence: breaker.None, verdict: tooLong},
+	provider.ContentFiltered: {evidence: breaker.None, verdict: filtered},
+	provider.InvalidOutput:   {evidence: breaker.None, verdict: nextRung},
+	provider.Canceled:        {evidence: breaker.None, verdict: stopped},
+}
+
+// evidence is the report on a call: what it says about the dependency.
+func evidence(k provider.Kind, e *provider.Error) breaker.Report {
+	m := meanings[k]
+	r := breaker.Report{Outcome: m.evidence, Hard: m.hard}
+	if e != nil {
+		r.Reason = e.Error()
+		r.RetryAfter = e.RetryAfter
+	}
+	return r
+}
+
+// classified returns a call's error as a classified one, with the kind that it
+// has for the line. What an adapter did not classify is unavailable.
+func classified(ctx context.Context, err error) *provider.Error {
+	if err == nil {
+		return nil
+	}
+	var e *provider.Error
+	if !errors.As(err, &e) {
+		e = &provider.Error{Kind: provider.Unavailable, Message: err.Error(), Err: err}
+	}
+	if ctx.Err() != nil && e.StatusCode == 0 {
+		return canceled(e, context.Cause(ctx).Error())
+	}
+	return e
+}
+
+// canceled is e as a call that we ended, which says nothing about the provider.
+func canceled(e *provider.Error, why string) *provider.Error {
+	c := *e
+	c.Kind, c.Message = provider.Canceled, why
+	return &c
+}
+
+// unsupportedCodes are the codes of a 400 that another model may not give.
+var unsupportedCodes = map[string]bool{
+	"unsupported_parameter": true,
+	"unsupported_value":     true,
+	"unknown_parameter":     true,
+}
+
+// unsupported says that the model does not know or take a parameter, which
+// another one may.
+func unsupported(e *provider.Error) bool { return unsupportedCodes[e.Code] }
+
+const (
+	// reportTimeout bounds a report on its own context: it outlives the
+	// attempt's, but a store that hangs must not hold the slot.
+	reportTimeout = 5 * time.Second
+	// storeRetry is when an attempt that met an unreachable store tries again.
+	storeRetry = 5 * time.Second
+)

@@ -1,0 +1,112 @@
+package ladder
+
+import (
+	"context"
+	"time"
+
+	"nightshift/provider"
+)
+
+// judge says what a failed call means for the line.
+func (a *attempt) judge(r *rung, e *provider.Error) move {
+	switch meanings[e.Kind].verdict {
+	case repeatOrNext:
+		return a.repeat(r, e)
+	case limited:
+		return a.park(r, e)
+	case refused:
+		if unsupported(e) {
+			return a.ruleOut(e, r.index)
+		}
+		return a.final(string(e.Kind), e.Error(), e)
+	case tooLong:
+		return a.ruleOut(e, a.l.notLarger(r)...)
+	case filtered:
+		if a.l.nextOnFilter {
+			return a.ruleOut(e, r.index)
+		}
+		return a.final(string(e.Kind), e.Error(), e)
+	case stopped:
+		return a.brokenOff(e)
+	}
+	return a.failOn(r, e)
+}
+
+// repeat tries the rung again after a pause, while it has tries left and the
+// pause is a short one; whether its breaker still admits is the gate's question.
+func (a *attempt) repeat(r *rung, e *provider.Error) move {
+	a.tries++
+	a.failOn(r, e)
+	if a.tries >= r.Tries || e.RetryAfter >= inlineWait {
+		return next
+	}
+	pause := max(jitter(tryBase, tryCap, a.tries-1, a.l.rand()), e.RetryAfter)
+	if !a.r.Deadline.IsZero() && !a.l.now().Add(pause).Before(a.r.Deadline) {
+		return next
+	}
+	if m := a.mayGoOn(r); m != proceed {
+		return m
+	}
+	return a.sleep(pause)
+}
+
+// failOn notes a real failure of a rung, with the provider's own floor to the
+// next attempt, which is clamped as the breaker clamps it.
+func (a *attempt) failOn(r *rung, e *provider.Error) move {
+	if e.RetryAfter > 0 {
+		limit := r.model.Breaker.MaxCooldown
+		if limit <= 0 {
+			limit = maxCooldown
+		}
+		floor := a.l.now().Add(min(e.RetryAfter, limit))
+		a.out.NotBefore = later(a.out.NotBefore, floor)
+	}
+	return a.fail(e)
+}
+
+func (a *attempt) fail(e *provider.Error) move {
+	a.failed = e
+	return next
+}
+
+// park keeps the whole fleet away from a model that answered 429. The call said
+// nothing about the model's health and spends no try.
+func (a *attempt) park(r *rung, e *provider.Error) move {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
+	defer cancel()
+	d, err := a.l.parks.Park(ctx, r.key, e.RetryAfter)
+	if err != nil {
+		a.l.log.WarnContext(ctx, "park failed", a.attrs(r, "error", err)...)
+	}
+	if m := a.mayGoOn(r); m != proceed {
+		return m
+	}
+	return a.waitPark(r, max(d, e.RetryAfter, minPark))
+}
+
+// minPark is the shortest wait after a 429, whatever the store says: the next
+// call at once would be a busy loop.
+const minPark = time.Second
+
+// brokenOff is the end of an attempt whose call we ended ourselves.
+func (a *attempt) brokenOff(e *provider.Error) move {
+	if m := a.mayGoOn(nil); m != proceed {
+		return m
+	}
+	return a.interrupt(e)
+}
+
+// notLarger returns this rung and all others whose model is known to take no
+// more tokens than this one.
+func (l *Ladder) notLarger(r *rung) []int {
+	out := []int{r.index}
+	for i := range l.rungs {
+		other := &l.rungs[i]
+		same := other.text == nil && other.key == r.key
+		smaller := other.text == nil && other.model.Context > 0 && other.model.Context <= r.model.Context
+		if i != r.index && (same || smaller) {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package ladder
+
+import (
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/config"
+	"nightshift/provider"
+)
+
+// Purpose says what a call was for. The values are a label of the metrics.
+type Purpose string
+
+// The purposes of a call.
+const (
+	ForLine  Purpose = "line"
+	ForProbe Purpose = "probe"
+)
+
+// CallEvent is one call that was made, as metrics and the call log see it.
+type CallEvent struct {
+	Purpose Purpose
+	Key     breaker.Key
+	// Call is the record that stands in the line's progress: kind, time, cost,
+	// usage, request ID.
+	Call provider.Call
+	// Latency is the whole call, to the last byte.
+	Latency time.Duration
+	// StatusCode is 0 where no response came.
+	StatusCode int
+
+	// The line, with ForLine.
+	Ladder     string
+	Batch      string
+	Line       int64
+	Generation int
+	Rung       int
+}
+
+// Observer is told what attempts and probes do. It must be safe for concurrent
+// use and return at once: it is called between a call and its report.
+type Observer interface {
+	// Called is told of every call that was made.
+	Called(CallEvent)
+	// Avoided is told of every call that an open breaker kept away.
+	Avoided(key breaker.Key)
+}
+
+type nobody struct{}
+
+func (nobody) Called(CallEvent)    {}
+func (nobody) Avoided(breaker.Key) {}
+
+// cost is what a usage costs, with the price of one call added; 0 without a price.
+func cost(p *config.Price, u provider.Usage) provider.USD {
+	if p == nil {
+		return 0
+	}
+	cached := p.Input
+	if p.CachedInput != nil {
+		cached = *p.CachedInput
+	}
+	fresh := u.InputTokens - u.CachedInputTokens
+	perMillion := float64(fresh)*p.Input + float64(u.CachedInputTokens)*cached + float64(u.OutputTokens)*p.Output
+	return provider.Dollars(perMillion/1e6 + p.PerCall)
+}
+
+// costOf is what a call costs: an answer its usage and its call, a failure only
+// what the provider says that it bills all the same.
+func costOf(p *config.Price, k provider.Kind, u provider.Usage) provider.USD {
+	if k != provider.OK && u == (provider.Usage{}) {
+		return 0
+	}
+	return cost(p, u)
+}

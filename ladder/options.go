@@ -1,0 +1,154 @@
+package ladder
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"text/template"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/config"
+)
+
+// defaultTries is how often a rung is called in one attempt when its
+// configuration does not say (design section 7).
+const defaultTries = 2
+
+// Options is what a ladder is made of.
+type Options struct {
+	Ladder config.Ladder
+	// Models holds at least the models that the ladder names, by their keys.
+	Models map[string]config.Model
+	// Callers holds the adapter of each of these models, by the model's key: a
+	// model may have an endpoint and an API key of its own, so the provider's
+	// name would not do. Models of one endpoint can share an adapter.
+	Callers  map[string]Caller
+	Breakers Breakers
+	Parks    Parks
+	// Sleeper waits inside an attempt.
+	Sleeper Sleeper
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+	// Rand returns a number in [0, 1) for jitter and is safe for concurrent
+	// use. Defaults to math/rand/v2's Float64.
+	Rand func() float64
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+	// Observer is told of every call; nil: nobody is.
+	Observer Observer
+}
+
+// Ladder runs attempts. It is safe for concurrent use.
+type Ladder struct {
+	name         string
+	patience     time.Duration
+	maxCalls     int  // 0: one full pass × (retries + 1)
+	pass         int  // calls of one full pass: the sum of all tries
+	nextOnFilter bool // on_filter: next
+	rungs        []rung
+	breakers     Breakers
+	parks        Parks
+	sleeper      Sleeper
+	now          func() time.Time
+	rand         func() float64
+	log          *slog.Logger
+	observer     Observer
+}
+
+// rung is a rung with everything that an attempt looks up.
+type rung struct {
+	config.Rung
+	index  int
+	text   *template.Template // nil for a model rung
+	model  config.Model
+	key    breaker.Key
+	caller Caller
+	price  *config.Price
+}
+
+// New checks a ladder, compiles its texts and returns it, or all problems at once.
+func New(o Options) (*Ladder, error) {
+	l := &Ladder{
+		name:     o.Ladder.Name,
+		patience: o.Ladder.Patience,
+		maxCalls: o.Ladder.MaxCalls,
+		nextOnFilter: o.Ladder.OnFilter == "next",
+		breakers: o.Breakers, parks: o.Parks, sleeper: o.Sleeper,
+		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,
+	}
+	l.setDefaults()
+	problems := []error{l.checkParts()}
+	for i, c := range o.Ladder.Rungs {
+		r, err := newRung(i, c, o)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("rung %d: %w", i+1, err))
+			continue
+		}
+		l.rungs = append(l.rungs, r)
+		if r.text == nil {
+			l.pass += r.Tries
+		}
+	}
+	if len(o.Ladder.Rungs) == 0 {
+		problems = append(problems, errors.New("it has no rungs"))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("build ladder %q: %w", o.Ladder.Name, err)
+	}
+	return l, nil
+}
+
+func (l *Ladder) setDefaults() {
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if l.rand == nil {
+		l.rand = rand.Float64
+	}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	if l.observer == nil {
+		l.observer = nobody{}
+	}
+}
+
+func (l *Ladder) checkParts() error {
+	if l.breakers == nil || l.parks == nil || l.sleeper == nil {
+		return errors.New("breakers, parks and sleeper are needed")
+	}
+	return nil
+}
+
+func newRung(i int, c config.Rung, o Options) (rung, error) {
+	r := rung{Rung: c, index: i}
+	if c.Model == "" {
+		text, err := compileText(i, c.Text)
+		r.text = text
+		return r, err
+	}
+	m, ok := o.Models[c.Model]
+	if !ok {
+		return rung{}, fmt.Errorf("model %q is not configured", c.Model)
+	}
+	r.caller = o.Callers[c.Model]
+	if r.caller == nil {
+		return rung{}, fmt.Errorf("model %q has no adapter", c.Model)
+	}
+	if r.Tries <= 0 {
+		r.Tries = defaultTries
+	}
+	r.model = m
+	r.key = breakerKey(c.Model, m)
+	r.price = m.Price
+	if c.Price != nil {
+		r.price = c.Price
+	}
+	return r, nil
+}
+
+func breakerKey(key string, m config.Model) breaker.Key {
+	return breaker.Key{Provider: m.Provider, Model: key, Region: m.Region}
+}
