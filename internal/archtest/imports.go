@@ -51,7 +51,7 @@ func imports(root string) ([]string, error) {
 	}
 	var problems []string
 	for _, s := range all {
-		if !known(s.dir()) {
+		if !known(owner(s.dir())) {
 			problems = append(problems, fmt.Sprintf("%s: package %s has no place in the architecture; give it one in internal/archtest/imports.go", s.name, s.dir()))
 			continue
 		}
@@ -74,6 +74,15 @@ func known(dir string) bool {
 	return helper || column(dir) >= 0
 }
 
+// owner returns the package of the architecture that a directory belongs to: a
+// folder internal below a package is part of it.
+func owner(dir string) string {
+	if i := strings.Index(dir, "/internal/"); i > 0 {
+		return dir[:i]
+	}
+	return dir
+}
+
 // column returns the index of a package's column, or -1.
 func column(dir string) int {
 	return slices.IndexFunc(columns, func(c []string) bool { return slices.Contains(c, dir) })
@@ -81,12 +90,13 @@ func column(dir string) int {
 
 // forbidden says why a file must not import a path; "" where it may.
 func forbidden(s source, name string) string {
-	from := s.dir()
+	from := owner(s.dir())
 	to, ours := strings.CutPrefix(name, module+"/")
 	if !ours {
 		return homeless(from, name)
 	}
-	if to == from { // an external test package
+	to = owner(to)
+	if to == from { // an external test package, or a part of the package
 		return ""
 	}
 	if h, ok := helpers[to]; ok {

@@ -1,0 +1,6 @@
+-- Renews a lease.
+-- KEYS[1]  the leases
+-- ARGV: now (ms, or '' for Redis time), line
+-- Returns 1, or 0
+local now, line, token = ARGV[1], ARGV[2], ARGV[3]
+return redis.call('HSET', KEYS[1], line, now .. token)
