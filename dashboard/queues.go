@@ -1,0 +1,125 @@
+package dashboard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynqmon"
+)
+
+// queuesRoot is the path of asynqmon.
+const queuesRoot = "/queues"
+
+// maxPageSize is the most tasks a page of asynqmon may hold; it has no bound of
+// its own, and each task is a lookup.
+const maxPageSize = 200
+
+// newQueues makes the asynqmon handler of the options.
+func newQueues(o Options) *asynqmon.HTTPHandler {
+	f := &formatter{batches: o.Batches, decode: o.DecodeTask, show: o.ShowContent, now: o.Now, log: o.Logger}
+	return asynqmon.New(asynqmon.Options{
+		RootPath:         queuesRoot,
+		RedisConnOpt:     o.Redis,
+		PayloadFormatter: f,
+		ResultFormatter:  f,
+		ReadOnly:         true,
+	})
+}
+
+// console is asynqmon with what it lacks: a page that calls no other host, a
+// policy that holds it to that, and a bound on the size of its pages.
+type console struct {
+	next   http.Handler
+	index  []byte // its page, without the links to other hosts
+	policy string
+}
+
+// newConsole renders asynqmon's page once and wraps it.
+func newConsole(next http.Handler) (*console, error) {
+	r, err := http.NewRequest(http.MethodGet, queuesRoot+"/", nil)
+	if err != nil {
+		return nil, fmt.Errorf("render page of queue console: %w", err)
+	}
+	page := capture{header: http.Header{}, status: http.StatusOK}
+	next.ServeHTTP(&page, r)
+	if page.status != http.StatusOK {
+		return nil, fmt.Errorf("render page of queue console: status %d", page.status)
+	}
+	index := externalLink.ReplaceAll(page.body.Bytes(), nil)
+	scripts := inlineScript.FindAllSubmatch(index, -1)
+	if len(scripts) == 0 {
+		return nil, errors.New("render page of queue console: it has no script")
+	}
+	return &console{next: next, index: index, policy: consolePolicy(scripts)}, nil
+}
+
+// capture keeps a response in memory.
+type capture struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (c *capture) Header() http.Header         { return c.header }
+func (c *capture) WriteHeader(status int)      { c.status = status }
+func (c *capture) Write(b []byte) (int, error) { return c.body.Write(b) }
+
+var (
+	externalLink = regexp.MustCompile(`<link [^>]*href="https?://[^>]*>`)
+	inlineScript = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
+)
+
+// consolePolicy allows the inline scripts of asynqmon's page by their digests,
+// and the styles that its components insert as they are drawn.
+func consolePolicy(scripts [][][]byte) string {
+	var digests strings.Builder
+	for _, s := range scripts {
+		sum := sha256.Sum256(s[1])
+		fmt.Fprintf(&digests, " 'sha256-%s'", base64.StdEncoding.EncodeToString(sum[:]))
+	}
+	return "default-src 'none'; script-src 'self'" + digests.String() + "; style-src 'self' 'unsafe-inline'; " +
+		"img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// ServeHTTP serves the page itself and leaves data and assets to asynqmon.
+func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", c.policy)
+	path := strings.TrimPrefix(r.URL.Path, queuesRoot)
+	switch {
+	case path == "/api/metrics":
+		// It would ask a Prometheus server; none is configured.
+		http.NotFound(w, r)
+	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/static/"), rootAsset.MatchString(path):
+		c.next.ServeHTTP(w, capPageSize(r))
+	default: // any other path is a view of the page
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.index))
+	}
+}
+
+// rootAsset matches the files beside asynqmon's page, e.g. /favicon.ico.
+var rootAsset = regexp.MustCompile(`^/[^/]+\.(ico|png|json|txt)$`)
+
+// capPageSize returns the request with its page size in bounds.
+func capPageSize(r *http.Request) *http.Request {
+	q := r.URL.Query()
+	if !q.Has("size") {
+		return r
+	}
+	if n, err := strconv.Atoi(q.Get("size")); err == nil && n > 0 && n <= maxPageSize {
+		return r
+	}
+	q.Set("size", strconv.Itoa(maxPageSize))
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = q.Encode()
+	return r
+}
