@@ -2,11 +2,17 @@ package breaker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Key names one breaker. Model is the configuration's key, "provider/name".
+// ErrNotDue says that a breaker needs no probe now: it is closed, its cooldown
+// has not passed, or nobody waits for it.
+var ErrNotDue = errors.New("breaker is not due for a probe")
+
+// Key names one breaker. Model is the configuration's key, "provider/name"; it
+// alone tells breakers of one provider apart.
 type Key struct {
 	Provider string
 	Model    string
@@ -70,9 +76,12 @@ type Report struct {
 // admission, so that a late result never counts.
 type Ticket struct {
 	Key   Key
-	ID    string // unique; a report is idempotent by it
+	ID    uint64 // unique, never 0; a report is idempotent by it
 	Epoch int64
 	Probe bool
+	// Lease is how long a probe may take from now on; 0 for other tickets. A
+	// report after it counts for nothing.
+	Lease time.Duration
 }
 
 // OpenError says that a breaker rejects calls.

@@ -1,0 +1,190 @@
+package breaker
+
+import (
+	"slices"
+	"time"
+)
+
+// maxHistory is how many transitions a breaker remembers.
+const maxHistory = 10
+
+// Record is the whole state of one breaker. Times are milliseconds of the
+// store's clock. The zero record is a closed breaker that was never used.
+type Record struct {
+	State State // "" counts as Closed
+	// Epoch starts at the time of the first admission and grows with each
+	// transition; 0 is a record that does not exist. Starting at the time, it
+	// differs from every epoch of a record that was lost.
+	Epoch int64
+	Ring  []Result // oldest first, at most Window; frozen while not closed
+	// Seen are the tickets counted last, oldest first: a repeat counts nothing.
+	Seen []uint64
+	// NotBefore is the latest time that the failures in the ring asked us to
+	// wait for by a Retry-After; 0: none. It is for Closed only.
+	NotBefore int64
+
+	Reason   string // why it is not closed
+	Until    int64  // no probe before; 0 when closed
+	Cooldown int64  // the one that Until came from, ms; 0 when closed
+	Lease    Lease  // of the probe under way, HalfOpen only
+	// Wanted is until when waiting work wants this breaker probed; 0 when closed.
+	Wanted int64
+
+	History []Change // newest first, at most 10
+}
+
+// Result is one counted outcome.
+type Result struct {
+	At     int64
+	Failed bool
+}
+
+// Lease is the right of one prober; ID 0 is none.
+type Lease struct {
+	ID    uint64 // of the ticket
+	Until int64
+}
+
+// Change is one transition as the record keeps it; From "" is none.
+type Change struct {
+	At       int64
+	From, To State
+	Reason   string
+}
+
+func (r *Record) closed() bool { return r.State != Open && r.State != HalfOpen }
+
+// clone shares no memory with r.
+func (r Record) clone() Record {
+	r.Ring = slices.Clone(r.Ring)
+	r.Seen = slices.Clone(r.Seen)
+	r.History = slices.Clone(r.History)
+	return r
+}
+
+// due says whether a probe may begin and is wanted.
+func (r *Record) due(now int64) bool {
+	return !r.closed() && r.Wanted > now && r.dueAt() <= now
+}
+
+// dueAt is when the next probe may begin, unless the one under way reports
+// first. Only for Open and HalfOpen.
+func (r *Record) dueAt() int64 {
+	switch {
+	case r.State == Open:
+		return r.Until
+	case r.Lease.ID != 0:
+		return r.Lease.Until
+	}
+	return 0
+}
+
+// change moves the breaker to another state: a new epoch, a line of history.
+func (r *Record) change(to State, reason string, now int64) Change {
+	c := Change{At: now, From: r.State, To: to, Reason: reason}
+	r.State = to
+	r.Epoch++
+	r.Seen = r.Seen[:0]
+	r.NotBefore = 0
+	r.History = slices.Insert(r.History, 0, c)
+	if len(r.History) > maxHistory {
+		r.History = r.History[:maxHistory]
+	}
+	return c
+}
+
+// failures counts the ring's failures.
+func (r *Record) failures() int {
+	n := 0
+	for _, res := range r.Ring {
+		if res.Failed {
+			n++
+		}
+	}
+	return n
+}
+
+// push adds a result to the ring, after what is stale has left it.
+func (r *Record) push(res Result, s Settings) {
+	r.expire(res.At, s)
+	r.Ring = append(r.Ring, res)
+	if over := len(r.Ring) - s.Window; over > 0 {
+		r.dropOldest(over)
+	}
+}
+
+// expire drops what is stale at now. A result from the future, left by a clock
+// that stepped back, is taken as from now.
+func (r *Record) expire(now int64, s Settings) {
+	for i := len(r.Ring) - 1; i >= 0 && r.Ring[i].At > now; i-- {
+		r.Ring[i].At = now
+	}
+	if over := len(r.Ring) - s.Window; over > 0 {
+		r.dropOldest(over)
+	}
+	oldest := now - s.staleAfter(r.Ring)
+	n := 0
+	for n < len(r.Ring) && r.Ring[n].At < oldest {
+		n++
+	}
+	if n > 0 {
+		r.dropOldest(n)
+	}
+}
+
+// dropOldest keeps the ring's memory, so that a closed breaker allocates nothing.
+func (r *Record) dropOldest(n int) { r.Ring = append(r.Ring[:0], r.Ring[n:]...) }
+
+// staleAfter is the age in ms beyond which results of this ring do not count.
+//
+// Automatic: while the window is not full, calls are rarer than it needs, and
+// the last hour counts. A full one tells the pace of calls; what counts is the
+// time that a window of them takes at that pace, between 5 minutes and an hour.
+// So a burst before a pause is forgotten after 5 minutes, and one call a minute
+// still fills a window of 20.
+func (s Settings) staleAfter(ring []Result) int64 {
+	if s.Stale != 0 {
+		return s.Stale.Milliseconds()
+	}
+	n := int64(len(ring))
+	if n < int64(s.Window) {
+		return autoStaleMax.Milliseconds()
+	}
+	if n < 2 {
+		return autoStale.Milliseconds()
+	}
+	span := min(ring[n-1].At-ring[0].At, autoStaleMax.Milliseconds())
+	return min(max(span*n/(n-1), autoStale.Milliseconds()), autoStaleMax.Milliseconds())
+}
+
+func (r *Record) saw(id uint64) bool { return slices.Contains(r.Seen, id) }
+
+func (r *Record) remember(id uint64, s Settings) {
+	if over := len(r.Seen) + 1 - s.remembered(); over > 0 {
+		r.Seen = append(r.Seen[:0], r.Seen[over:]...)
+	}
+	r.Seen = append(r.Seen, id)
+}
+
+// status is the record as people see it at now.
+func (r Record) status(key Key, now int64, s Settings) Status {
+	r = r.clone()
+	r.settle(now, s)
+	st := Status{Key: key, Scope: ScopeModel, State: Closed, Cooldown: s.Cooldown, Window: s.Window}
+	if r.closed() {
+		r.expire(now, s)
+	} else {
+		st.State, st.Reason = r.State, r.Reason
+		st.Until = time.UnixMilli(max(r.dueAt(), r.Until))
+		st.Cooldown = millis(r.doubled(s))
+	}
+	st.Failures, st.Results = r.failures(), len(r.Ring)
+	for _, c := range r.History {
+		st.Transitions = append(st.Transitions, c.transition(key))
+	}
+	return st
+}
+
+func (c Change) transition(key Key) Transition {
+	return Transition{Key: key, Scope: ScopeModel, From: c.From, To: c.To, Reason: c.Reason, At: time.UnixMilli(c.At)}
+}
