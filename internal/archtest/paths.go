@@ -88,24 +88,31 @@ func comments(text string) []mention {
 
 // markdown takes inline code, link targets and blocks of shell commands.
 func markdown(text string) []mention {
+	all := blocks(text, "sh")
+	for _, m := range blocks(text, "") {
+		for _, span := range append(code.FindAllStringSubmatch(m.text, -1), link.FindAllStringSubmatch(m.text, -1)...) {
+			all = append(all, mention{line: m.line, text: span[1]})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mention) int { return a.line - b.line })
+	return all
+}
+
+// blocks takes the lines of a page's fenced blocks in one language; "" takes
+// what stands outside of blocks.
+func blocks(text, language string) []mention {
 	var all []mention
-	fence := ""
+	inside, current := false, ""
 	for _, m := range lines(text) {
 		if lang, ok := strings.CutPrefix(strings.TrimSpace(m.text), "```"); ok {
-			if fence == "" {
-				fence = "```" + lang
-			} else {
-				fence = ""
+			inside, current = !inside, lang
+			if !inside {
+				current = ""
 			}
 			continue
 		}
-		switch fence {
-		case "```sh":
+		if inside == (language != "") && current == language {
 			all = append(all, m)
-		case "":
-			for _, span := range append(code.FindAllStringSubmatch(m.text, -1), link.FindAllStringSubmatch(m.text, -1)...) {
-				all = append(all, mention{line: m.line, text: span[1]})
-			}
 		}
 	}
 	return all

@@ -19,6 +19,7 @@ var rules = map[string]rule{
 	"honesty": honesty,
 	"compose": compose,
 	"image":   image,
+	"readme":  readme,
 }
 
 // TestRepository holds every rule over the repository itself.

@@ -1,0 +1,3 @@
+package cli
+
+func flags() { flag("config") }
