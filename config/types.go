@@ -4,13 +4,14 @@ import "time"
 
 // Config is a loaded file: complete, valid, with every default filled in.
 type Config struct {
-	Redis     Redis               `yaml:"redis"`
-	Timezone  string              `yaml:"timezone"`
-	Providers map[string]Provider `yaml:"providers"`
-	Models    map[string]Model    `yaml:"models"`
-	Ladders   map[string]Ladder   `yaml:"ladders"`
+	Redis Redis `yaml:"redis"`
+	// The time zone of times without one, e.g. Europe/Berlin; Local is the machine's.
+	Timezone  string              `yaml:"timezone" default:"Local"`
+	Providers map[string]Provider `yaml:"providers" keyed:"Name"`
+	Models    map[string]Model    `yaml:"models" keyed:"Key"`
+	Ladders   map[string]Ladder   `yaml:"ladders" keyed:"Name"`
 	// Queues are in the order of the file; the first is the default one.
-	Queues    []Queue   `yaml:"-"`
+	Queues    []Queue   `yaml:"queues" keyed:"Name"`
 	Breaker   Breaker   `yaml:"breaker"`
 	Guard     Guard     `yaml:"guard"`
 	Batches   Batches   `yaml:"batches"`
@@ -22,177 +23,266 @@ type Config struct {
 
 // Redis says where Redis is.
 type Redis struct {
-	// URL is redis, rediss, redis-socket, redis-sentinel, redis-cluster or "embedded".
-	URL string `yaml:"url"`
+	// A redis, rediss, redis-socket, redis-sentinel or redis-cluster URL, or `embedded`: a Redis inside the process, which ends with it.
+	URL string `yaml:"url" default:"redis://127.0.0.1:6379/0"`
+	// Source says who named URL.
+	Source Source `yaml:"-"`
 }
 
 // Provider is one endpoint with one key.
 type Provider struct {
-	Name       string            `yaml:"-"`
-	API        string            `yaml:"api"` // openai, anthropic
-	BaseURL    string            `yaml:"base_url"`
-	APIKeyEnv  string            `yaml:"api_key_env"`
-	APIKeyFile string            `yaml:"api_key_file"`
-	Headers    map[string]string `yaml:"headers"`
+	Name string `yaml:"-"`
+	// The API that it speaks.
+	API string `yaml:"api" enum:"openai,anthropic" default:"openai"`
+	// The address up to and including the version, e.g. `http://127.0.0.1:11434/v1`. Required, but for a provider named `openai`.
+	BaseURL string `yaml:"base_url"`
+	// The environment variable that holds the key. Without it and `api_key_file`, no key is sent.
+	APIKeyEnv string `yaml:"api_key_env"`
+	// A file that holds the key, read anew for every call; relative to this file.
+	APIKeyFile string `yaml:"api_key_file"`
+	// Sent with every call. Keys do not belong here.
+	Headers Headers `yaml:"headers"`
+	// The breaker of the provider as a whole: fields of the breaker block.
+	Breaker *Breaker `yaml:"breaker"` // nil: the block
 }
+
+// Headers are HTTP headers. Their values are never printed.
+type Headers map[string]string
 
 // Model is the smallest unit that fails on its own. What it does not set itself
 // is taken from its provider, its tier and the breaker block.
 type Model struct {
-	Key      string `yaml:"-"` // provider/name
-	Provider string `yaml:"-"` // the part of Key before its first slash
+	Key        string `yaml:"-"` // provider/name
+	Provider   string `yaml:"-"` // the part of Key before its first slash
+	APIKeyFile string `yaml:"-"` // the provider's, unless the model has a key of its own
 
-	Name       string        `yaml:"name"`
-	Region     string        `yaml:"region"`
-	BaseURL    string        `yaml:"base_url"`
-	APIKeyEnv  string        `yaml:"api_key_env"`
-	Tier       string        `yaml:"tier"`  // premium, standard, economy, fallback
-	Price      *Price        `yaml:"price"` // nil: unpriced
-	Limits     Limits        `yaml:"limits"`
-	Context    int           `yaml:"context"` // tokens; 0: not known
-	Timeout    time.Duration `yaml:"timeout"`
-	FirstToken time.Duration `yaml:"first_token"`
-	Idle       time.Duration `yaml:"idle"`
-	Probe      Probe         `yaml:"probe"`
-	Breaker    Breaker       `yaml:"breaker"` // resolved: the block with this model's own fields over it
+	// The name that is sent. Default: the key after its first slash.
+	Name string `yaml:"name"`
+	// A label for models that differ by where they run, e.g. eastus.
+	Region string `yaml:"region"`
+	// An address of its own. Default: the provider's.
+	BaseURL string `yaml:"base_url"`
+	// An environment variable of its own that holds the key. Default: the provider's key.
+	APIKeyEnv string `yaml:"api_key_env"`
+	// How good it is. The tier sets how long it may be silent: premium 30s, standard 20s, economy 15s, fallback 10s.
+	Tier string `yaml:"tier" enum:"premium,standard,economy,fallback" default:"standard"`
+	// What it costs. Without it the model counts as unpriced.
+	Price  *Price `yaml:"price"` // nil: unpriced
+	Limits Limits `yaml:"limits"`
+	// Its context window in tokens; 0: not known. A line too long for one model goes to one with a larger window.
+	Context int `yaml:"context"`
+	// The longest a call may take in all.
+	Timeout time.Duration `yaml:"timeout" default:"10m" min:"1ms"`
+	// The longest silence before the first byte. A call that is not streamed is silent until its end, so this is how long it may take in all. Default: by tier.
+	FirstToken time.Duration `yaml:"first_token" min:"1ms"`
+	// The longest silence within an answer that is streamed. Default: by tier.
+	Idle  time.Duration `yaml:"idle" min:"1ms"`
+	Probe Probe         `yaml:"probe"`
+	// This model's own fields of the breaker block; the others are taken from there.
+	Breaker Breaker `yaml:"breaker"` // resolved: the block with this model's own fields over it
 }
 
 // Price is in USD, per million tokens, and per call.
 type Price struct {
-	Input       float64  `yaml:"input"`
+	// USD per million input tokens.
+	Input float64 `yaml:"input"`
+	// USD per million input tokens that came from the provider's cache. Default: as `input`.
 	CachedInput *float64 `yaml:"cached_input"` // nil: as Input
-	Output      float64  `yaml:"output"`
-	PerCall     float64  `yaml:"per_call"`
+	// USD per million output tokens.
+	Output float64 `yaml:"output"`
+	// USD per call.
+	PerCall float64 `yaml:"per_call"`
 }
 
 // Limits are a model's own; 0: none.
 type Limits struct {
-	RPM         int `yaml:"rpm"`
-	TPM         int `yaml:"tpm"`
+	// Requests a minute.
+	RPM int `yaml:"rpm"`
+	// Tokens a minute.
+	TPM int `yaml:"tpm"`
+	// Calls in flight in the whole fleet.
 	Concurrency int `yaml:"concurrency"`
 }
 
 // Probe replaces the synthetic probe of a model.
 type Probe struct {
+	// A body to send in place of the short prompt.
 	Body map[string]any `yaml:"body"`
-	Get  string         `yaml:"get"`
+	// A path to get in place of a call, e.g. /health.
+	Get string `yaml:"get"`
 }
 
 // Ladder is an ordered list of rungs.
 type Ladder struct {
-	Name      string        `yaml:"-"`
-	Goal      string        `yaml:"goal"`
-	Patience  time.Duration `yaml:"patience"`
-	MaxCalls  int           `yaml:"max_calls"`
-	OnFilter  string        `yaml:"on_filter"`
-	OnContext string        `yaml:"on_context"`
-	Rungs     []Rung        `yaml:"rungs"`
-	Output    Output        `yaml:"output"`
-	Quality   Quality       `yaml:"quality"`
-	Cache     time.Duration `yaml:"cache"`
+	Name string `yaml:"-"`
+	// How the model rungs are ordered.
+	Goal string `yaml:"goal" enum:"order,balanced,speed,cost,reliability" default:"order"`
+	// How long a line waits for a rung that is rate-limited before it takes the next one.
+	Patience time.Duration `yaml:"patience" default:"5m"`
+	// The most calls a line may cost. 0: one full pass of the ladder for every attempt.
+	MaxCalls int `yaml:"max_calls"`
+	// What a content filter's refusal means: the line fails, or the next rung is tried.
+	OnFilter string `yaml:"on_filter" enum:"fail,next" default:"fail"`
+	// What a line too long for every model means.
+	OnContext string `yaml:"on_context" enum:"fail,truncate" default:"fail"`
+	// The rungs, best first. Required.
+	Rungs   []Rung  `yaml:"rungs"`
+	Output  Output  `yaml:"output"`
+	Quality Quality `yaml:"quality"`
+	// How long an answer is kept for an identical request.
+	Cache time.Duration `yaml:"cache"`
 }
 
 // Rung is a model, or a text without a model.
 type Rung struct {
-	Model      string         `yaml:"model"`
-	Tries      int            `yaml:"tries"`
-	Set        map[string]any `yaml:"set"`
-	Drop       []string       `yaml:"drop"`
-	Price      *Price         `yaml:"price"`
-	After      time.Duration  `yaml:"after"`
-	AtDeadline bool           `yaml:"at_deadline"`
-	Text       string         `yaml:"text"`
-	Rules      []Rule         `yaml:"rules"`
+	// A key of `models`. A rung has a model or a text.
+	Model string `yaml:"model"`
+	// Calls to this model before the next rung.
+	Tries int `yaml:"tries" default:"2" min:"1" max:"10"`
+	// Fields of the request that this rung sets, e.g. `{service_tier: flex}`.
+	Set map[string]any `yaml:"set"`
+	// Fields of the request that this rung leaves out.
+	Drop []string `yaml:"drop"`
+	// A price of its own. Default: the model's.
+	Price *Price `yaml:"price"`
+	// How long the line must have waited before this rung is tried.
+	After time.Duration `yaml:"after"`
+	// Only when waiting longer would miss the deadline.
+	AtDeadline bool `yaml:"at_deadline"`
+	// A last resort without a model: a Go template over the line, e.g. `No answer for {{.metadata.title}}.`
+	Text string `yaml:"text"`
+	// Texts for the lines that match.
+	Rules []Rule `yaml:"rules"`
 }
 
 // Rule is a text for the lines that match.
 type Rule struct {
+	// A regular expression.
 	Match string `yaml:"match"`
-	Text  string `yaml:"text"`
+	// A Go template over the line.
+	Text string `yaml:"text"`
 }
 
 // Output is the guard of a ladder's answers.
 type Output struct {
-	Schema  string   `yaml:"schema"`
-	Repairs int      `yaml:"repairs"`
-	Deny    []string `yaml:"deny"`
+	// A JSON schema file that every answer must satisfy.
+	Schema string `yaml:"schema"`
+	// How often an invalid answer is asked for again. Without effect while there is neither schema nor deny.
+	Repairs int `yaml:"repairs" default:"2" max:"10"`
+	// Regular expressions that no answer may match.
+	Deny []string `yaml:"deny"`
 }
 
 // Quality says what happens to a model whose answers are invalid.
 type Quality struct {
-	Invalid int    `yaml:"invalid"` // per cent of the last 50
-	Action  string `yaml:"action"`  // warn, demote
+	// Per cent of the last 50 answers.
+	Invalid int `yaml:"invalid" default:"25" max:"100"`
+	// What happens above it.
+	Action string `yaml:"action" enum:"warn,demote" default:"warn"`
 }
 
 // Queue is a service class.
 type Queue struct {
-	Name         string        `yaml:"-"`
-	Ladder       string        `yaml:"ladder"`
-	Concurrency  int           `yaml:"concurrency"` // slots a worker process
-	Retries      int           `yaml:"retries"`
-	Deadline     time.Duration `yaml:"deadline"` // 0: none
-	Hours        string        `yaml:"hours"`
-	ReleaseAhead int           `yaml:"release_ahead"` // 0: chosen by the keeper
+	Name string `yaml:"-"`
+	// The ladder that its lines climb. Required.
+	Ladder string `yaml:"ladder"`
+	// Lines under way at once in each worker process.
+	Concurrency int `yaml:"concurrency" default:"10" min:"1" max:"10000"`
+	// Attempts after the first that may really fail. Waiting for a breaker or a rate limit costs none.
+	Retries int `yaml:"retries" default:"5" max:"500"`
+	// How long after its submission a batch must be done; 0: no deadline.
+	Deadline time.Duration `yaml:"deadline" default:"24h"`
+	// The hours in which it runs, e.g. 22:00-06:00.
+	Hours string `yaml:"hours"`
+	// Tasks kept ready in the queue; 0: as many as it begins in two seconds.
+	ReleaseAhead int `yaml:"release_ahead"`
 }
 
 // Breaker is the breaker block, and a model's or provider's own fields of it.
 type Breaker struct {
-	Window         int           `yaml:"window"`
-	Failures       int           `yaml:"failures"`
-	MinResults     int           `yaml:"min_results"`
-	Stale          Auto          `yaml:"stale"`
-	Cooldown       time.Duration `yaml:"cooldown"`
-	MaxCooldown    time.Duration `yaml:"max_cooldown"`
-	Probes         int           `yaml:"probes"`
-	ProbeSuccesses int           `yaml:"probe_successes"`
-	Probe          string        `yaml:"probe"` // synthetic, task
-	SlowCall       time.Duration `yaml:"slow_call"`
+	// The breaker looks at the last so many calls.
+	Window int `yaml:"window" default:"20" min:"1" max:"1000"`
+	// It opens when so many of them failed.
+	Failures int `yaml:"failures" default:"11" min:"1"`
+	// It does not open before it has seen so many calls; 0: as soon as `failures` failed.
+	MinResults int `yaml:"min_results"`
+	// Calls older than this are forgotten; `auto`: 5 minutes, stretched up to an hour where calls are rare.
+	Stale Auto `yaml:"stale" default:"auto" min:"1ms"`
+	// How long it stays open before a probe; doubled with each failed one.
+	Cooldown time.Duration `yaml:"cooldown" default:"30s" min:"1ms"`
+	// The longest that the cooldown grows.
+	MaxCooldown time.Duration `yaml:"max_cooldown" default:"5m" min:"1ms"`
+	// Probes in flight at once in the whole fleet.
+	Probes int `yaml:"probes" default:"1" min:"1"`
+	// Probes that must succeed before it closes.
+	ProbeSuccesses int `yaml:"probe_successes" default:"1" min:"1"`
+	// What a probe is: a short prompt of ours, or a waiting task.
+	Probe string `yaml:"probe" enum:"synthetic,task" default:"synthetic"`
+	// A call slower than this counts as failed; 0s: none does.
+	SlowCall time.Duration `yaml:"slow_call"`
 }
 
 // Auto is a duration that can also be "auto", which is 0.
 type Auto time.Duration
 
-// Guard is the hourly guard.
+// Guard is the hourly guard. It is not enforced yet.
 type Guard struct {
-	CallsPerHour       int                      `yaml:"calls_per_hour"`
-	USDPerHour         float64                  `yaml:"usd_per_hour"`
-	GlobalCallsPerHour int                      `yaml:"global_calls_per_hour"`
-	Over               string                   `yaml:"over"` // defer, degrade
-	Producers          map[string]GuardProducer `yaml:"producers"`
+	// Calls an hour and producer.
+	CallsPerHour int `yaml:"calls_per_hour" default:"5000"`
+	// USD an hour and producer; 0: no limit.
+	USDPerHour float64 `yaml:"usd_per_hour"`
+	// Calls an hour of all producers; 0: no limit.
+	GlobalCallsPerHour int `yaml:"global_calls_per_hour"`
+	// What happens to lines over it: they wait, or they use rungs without a price.
+	Over string `yaml:"over" enum:"defer,degrade" default:"defer"`
+	// Limits of single producers.
+	Producers map[string]GuardProducer `yaml:"producers"`
 }
 
 // GuardProducer is one producer's own limits.
 type GuardProducer struct {
-	CallsPerHour int     `yaml:"calls_per_hour"`
-	USDPerHour   float64 `yaml:"usd_per_hour"`
+	// Calls an hour. Default: as for all.
+	CallsPerHour int `yaml:"calls_per_hour"`
+	// USD an hour. Default: as for all.
+	USDPerHour float64 `yaml:"usd_per_hour"`
 }
 
 // Batches says how long batches are kept after their end.
 type Batches struct {
-	Keep time.Duration `yaml:"keep"`
+	// How long a batch is kept after its end.
+	Keep time.Duration `yaml:"keep" default:"168h"`
 }
 
 // Worker is about the worker process.
 type Worker struct {
-	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
+	// How long calls in flight may finish after SIGTERM.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" default:"60s"`
 }
 
 // CallLog is the log of calls.
 type CallLog struct {
-	Keep int    `yaml:"keep"`
+	// Calls kept in Redis.
+	Keep int `yaml:"keep" default:"200000"`
+	// A file to which every call is appended.
 	File string `yaml:"file"`
 }
 
 // Dashboard is the web page.
 type Dashboard struct {
-	Addr        string `yaml:"addr"`
-	TokenEnv    string `yaml:"token_env"`
-	Queues      string `yaml:"queues"` // read, write
-	BasePath    string `yaml:"base_path"`
-	ShowContent bool   `yaml:"show_content"`
+	// Where it listens, on loopback; `""`: nowhere.
+	Addr string `yaml:"addr" default:"127.0.0.1:8080"`
+	// The environment variable that holds the token to log in with.
+	TokenEnv string `yaml:"token_env"`
+	// Whether the pages of the queues can change something.
+	Queues string `yaml:"queues" enum:"read,write" default:"read"`
+	// The path under which it is served.
+	BasePath string `yaml:"base_path"`
+	// Whether prompts and answers are shown.
+	ShowContent bool `yaml:"show_content"`
 }
 
-// Metrics is the address of the Prometheus endpoint; "" serves none.
+// Metrics is the Prometheus endpoint.
 type Metrics struct {
-	Addr string `yaml:"addr"`
+	// Where it listens; `""`: nowhere.
+	Addr string `yaml:"addr" default:"127.0.0.1:9464"`
 }

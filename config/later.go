@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// LaterKey is a key that is known but whose behaviour is still to come.
+type LaterKey struct {
+	// Key is its path; "*" stands for any name or index.
+	Key string
+	// Only is the one value, beside an absent or empty one, that is accepted
+	// meanwhile because it asks for nothing: what happens today. Nil: none.
+	Only any
+}
+
+// Later returns the keys to come. Who brings a behaviour deletes its row.
+func Later() []LaterKey {
+	return []LaterKey{
+		{"providers.*.api", "openai"},
+		{"providers.*.breaker", nil},
+		{"models.*.limits.rpm", 0},
+		{"models.*.limits.tpm", 0},
+		{"models.*.limits.concurrency", 0},
+		{"models.*.probe.body", nil},
+		{"models.*.probe.get", ""},
+		{"models.*.breaker.probes", 1},
+		{"models.*.breaker.probe_successes", 1},
+		{"models.*.breaker.probe", "synthetic"},
+		{"models.*.breaker.slow_call", time.Duration(0)},
+		{"ladders.*.goal", "order"},
+		{"ladders.*.on_context", "fail"},
+		{"ladders.*.rungs.*.after", time.Duration(0)},
+		{"ladders.*.rungs.*.at_deadline", false},
+		{"ladders.*.rungs.*.rules", nil},
+		{"ladders.*.output.schema", ""},
+		{"ladders.*.output.deny", nil},
+		{"ladders.*.quality.invalid", 25},
+		{"ladders.*.quality.action", "warn"},
+		{"ladders.*.cache", time.Duration(0)},
+		{"queues.*.hours", ""},
+		{"breaker.probes", 1},
+		{"breaker.probe_successes", 1},
+		{"breaker.probe", "synthetic"},
+		{"breaker.slow_call", time.Duration(0)},
+		{"guard.calls_per_hour", 5000},
+		{"guard.usd_per_hour", 0.0},
+		{"guard.global_calls_per_hour", 0},
+		{"guard.over", "defer"},
+		{"guard.producers.*.calls_per_hour", 5000},
+		{"guard.producers.*.usd_per_hour", 0.0},
+		{"batches.keep", 168 * time.Hour},
+		{"call_log.keep", 200_000},
+		{"call_log.file", ""},
+		{"dashboard.token_env", ""},
+		{"dashboard.queues", "read"},
+		{"dashboard.base_path", ""},
+	}
+}
+
+// checkLater refuses every key to come that is set to something that would matter.
+func (d *decoder) checkLater() {
+	rows := Later()
+	for _, id := range d.order {
+		pl := d.places[id]
+		i := slices.IndexFunc(rows, func(k LaterKey) bool { return k.matches(pl.path) })
+		if i < 0 || rows[i].harmless(pl) {
+			continue
+		}
+		d.problem(pl.pos, pl.path, rows[i].what(pl), rows[i].remedy())
+	}
+}
+
+// matches says whether a path is the row's key.
+func (k LaterKey) matches(p path) bool {
+	segments := strings.Split(k.Key, ".")
+	if len(segments) != len(p) {
+		return false
+	}
+	for i, s := range segments {
+		if s != "*" && s != p[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// harmless says whether the value asks for nothing that is still to come.
+func (k LaterKey) harmless(pl place) bool {
+	if pl.node.kind == mapKind || pl.node.kind == listKind {
+		return len(pl.node.entries)+len(pl.node.items) == 0
+	}
+	return reflect.DeepEqual(pl.value.Interface(), k.Only)
+}
+
+func (k LaterKey) what(pl place) string {
+	if pl.node.kind == mapKind || pl.node.kind == listKind || pl.value.Type().Kind() == reflect.String && !known(k.Only) {
+		return "not supported yet"
+	}
+	return pl.node.text + " is not supported yet"
+}
+
+// known says whether the value is one of a few words, which no secret is.
+func known(only any) bool { return only != nil && only != "" }
+
+func (k LaterKey) remedy() string {
+	if !known(k.Only) {
+		return "leave it out"
+	}
+	text := fmt.Sprint(k.Only)
+	if t, ok := k.Only.(time.Duration); ok {
+		text = duration(t)
+	}
+	return "leave it out or write " + text
+}
+
+// duration is shorter than String: 168h in place of 168h0m0s.
+func duration(t time.Duration) string {
+	s := t.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

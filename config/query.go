@@ -1,0 +1,51 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Queue returns the queue of that name, and false where there is none.
+func (c *Config) Queue(name string) (Queue, bool) {
+	for _, q := range c.Queues {
+		if q.Name == name {
+			return q, true
+		}
+	}
+	return Queue{}, false
+}
+
+// DefaultQueue returns the first queue of the file.
+func (c *Config) DefaultQueue() Queue { return c.Queues[0] }
+
+// QueueNames returns the names in the order of the file.
+func (c *Config) QueueNames() []string {
+	names := make([]string, len(c.Queues))
+	for i, q := range c.Queues {
+		names[i] = q.Name
+	}
+	return names
+}
+
+// ModelKeys returns the keys of all models, sorted.
+func (c *Config) ModelKeys() []string { return slices.Sorted(maps.Keys(c.Models)) }
+
+// ProviderNames returns the names of all providers, sorted.
+func (c *Config) ProviderNames() []string { return slices.Sorted(maps.Keys(c.Providers)) }
+
+// LadderNames returns the names of all ladders, sorted.
+func (c *Config) LadderNames() []string { return slices.Sorted(maps.Keys(c.Ladders)) }
+
+// Location returns the time zone.
+func (c *Config) Location() *time.Location {
+	loc, err := time.LoadLocation(c.Timezone)
+	if err != nil {
+		return time.Local // a loaded configuration does not come here
+	}
+	return loc
+}
+
+// CallLimit is how long a call that is not streamed may take in all: such a
+// call is silent until its end.
+func (m Model) CallLimit() time.Duration { return min(m.FirstToken, m.Timeout) }
