@@ -36,6 +36,9 @@ type Description struct {
 	Total     int64
 	Digest    string // SHA-256 of the content, hex
 	Rehearsal bool   // the built-in simulator answers
+	// Again submits the batch though the same content was submitted within the
+	// last 24 h; it is not kept.
+	Again bool `json:"-"`
 }
 
 // State is a batch's state as users see it.

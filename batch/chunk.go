@@ -1,0 +1,152 @@
+package batch
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The bounds of a chunk (design, section 3); a longer line stands alone.
+const (
+	chunkLines = 64
+	chunkBytes = 256 << 10
+)
+
+// chunkVersion is the first byte of a decoded chunk.
+const chunkVersion = 1
+
+// chunk is a run of lines that are stored together.
+type chunk struct {
+	number int
+	lines  []Line
+	bytes  int
+}
+
+// full returns whether a line of n more bytes belongs in the next chunk.
+func (c *chunk) full(n int) bool {
+	return len(c.lines) > 0 && (len(c.lines) == chunkLines || c.bytes+n > chunkBytes)
+}
+
+func (c *chunk) add(l Line) {
+	c.lines = append(c.lines, l)
+	c.bytes += lineBytes(l)
+}
+
+func lineBytes(l Line) int { return len(l.CustomID) + len(l.Endpoint) + len(l.Body) + len(l.Metadata) }
+
+// entry is the chunk in the batch's index: its number and its lines as runs
+// "first:count:class", uncompressed, so that scripts can release from it.
+func (c *chunk) entry() string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(c.number))
+	for i := 0; i < len(c.lines); {
+		first := c.lines[i]
+		n := 1
+		for i+n < len(c.lines) && c.lines[i+n].Number == first.Number+int64(n) && c.lines[i+n].Rung == first.Rung {
+			n++
+		}
+		fmt.Fprintf(&b, " %d:%d:%d", first.Number, n, first.Rung)
+		i += n
+	}
+	return b.String()
+}
+
+// classes counts the chunk's lines by starting rung.
+func (c *chunk) classes() map[int]int {
+	m := map[int]int{}
+	for _, l := range c.lines {
+		m[l.Rung]++
+	}
+	return m
+}
+
+// encode frames the lines: numbers as varints, every field with its length, so
+// that a body comes back byte for byte.
+func (c *chunk) encode() ([]byte, error) {
+	b := make([]byte, 0, c.bytes+64*len(c.lines)+16)
+	b = append(b, chunkVersion)
+	b = binary.AppendUvarint(b, uint64(len(c.lines)))
+	for _, l := range c.lines {
+		digest, err := hex.DecodeString(l.Digest)
+		if err != nil {
+			return nil, fmt.Errorf("encode line %d: digest %q: %w", l.Number, l.Digest, err)
+		}
+		b = binary.AppendUvarint(b, uint64(l.Number))
+		b = binary.AppendUvarint(b, uint64(l.Rung))
+		for _, f := range [][]byte{digest, []byte(l.CustomID), []byte(l.Endpoint), l.Metadata, l.Body} {
+			b = binary.AppendUvarint(b, uint64(len(f)))
+			b = append(b, f...)
+		}
+	}
+	return b, nil
+}
+
+var errChunk = errors.New("the chunk is damaged or of another version")
+
+// decodeChunk returns the lines of a framed chunk; they share its memory.
+func decodeChunk(b []byte) ([]Line, error) {
+	d := frame{rest: b}
+	if d.byte() != chunkVersion {
+		return nil, errChunk
+	}
+	n := d.uvarint()
+	if d.bad || n > uint64(len(b)) {
+		return nil, errChunk
+	}
+	lines := make([]Line, 0, n)
+	for range n {
+		l := Line{Number: int64(d.uvarint()), Rung: int(d.uvarint())}
+		l.Digest = hex.EncodeToString(d.field())
+		l.CustomID = string(d.field())
+		l.Endpoint = string(d.field())
+		if m := d.field(); len(m) > 0 {
+			l.Metadata = m
+		}
+		l.Body = d.field()
+		lines = append(lines, l)
+	}
+	if d.bad || len(d.rest) > 0 {
+		return nil, errChunk
+	}
+	return lines, nil
+}
+
+// frame reads what encode wrote; once bad, it yields zero values.
+type frame struct {
+	rest []byte
+	bad  bool
+}
+
+func (f *frame) byte() byte {
+	if len(f.rest) == 0 {
+		f.bad = true
+		return 0
+	}
+	b := f.rest[0]
+	f.rest = f.rest[1:]
+	return b
+}
+
+func (f *frame) uvarint() uint64 {
+	v, n := binary.Uvarint(f.rest)
+	if n <= 0 {
+		f.bad = true
+		return 0
+	}
+	f.rest = f.rest[n:]
+	return v
+}
+
+func (f *frame) field() []byte {
+	n := f.uvarint()
+	if n > uint64(len(f.rest)) {
+		f.bad = true
+		return nil
+	}
+	v := f.rest[:n:n]
+	f.rest = f.rest[n:]
+	return v
+}

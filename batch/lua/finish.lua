@@ -1,0 +1,45 @@
+-- Writes the record of a line, once.
+-- ARGV: now (ms or ''), line, generation, token, calls, cost, deferrals,
+--       outcome (s f x c), degraded (0 1), cached (0 1), record
+-- Returns 1 done, 2 fenced
+local now, line, gen, token = now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local calls, cost, deferrals = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local outcome, degraded, cached, body = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+if redis.call('EXISTS', meta) == 0 then return 2 end
+
+local entry = entry_of(line)
+local holder, expires = lease_of(line)
+local current = entry and entry.gen == gen
+local held = holder == token and expires > 0
+if not current or not (held or outcome == 's') then
+  local r = redis.call('HGET', rec, line)
+  if r then
+    local g, t = string.match(r, '^%a (%d+) %d+ (%S+) ')
+    if tonumber(g) == gen and t == token then return 1 end -- a repeated message
+  end
+  book_waste(line, gen, token, calls, cost, true)
+  return 2
+end
+
+local stored = progress_of(line)
+local list = marks_of(line)
+local m = find_mark(list, gen, token)
+if m then
+  -- What others have stored since, the record does not show; what of this
+  -- attempt was booked as waste meanwhile, it does.
+  incr('wasted', stored.cost - m.bcost)
+else -- forgotten: count at least what the line did not know of
+  m = {bcalls = stored.calls, bcost = stored.cost}
+end
+book(m, calls, cost, false)
+if deferrals > stored.deferrals then incr('deferrals', deferrals - stored.deferrals) end
+incr('degraded', degraded)
+incr('cached', cached)
+local others = {}
+for _, o in ipairs(list) do
+  if o ~= m then others[#others + 1] = o end
+end
+save_marks(line, others)
+end_line(line, gen, entry.class, outcome, token, '-', body, now)
+finish_batch(now)
+return 1

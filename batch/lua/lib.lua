@@ -1,0 +1,232 @@
+-- Put before every other script of this folder.
+--
+-- KEYS[1]  meta: the batch's hash of state and counters. All other keys carry
+--          its hash tag and are named after it.
+--
+-- meta     d, digest, total, deadline (ms, 0: none), committed, cancelled_at,
+--          finished_at, epoch, w:<class> (lines not released), cur:<class>
+--          (chunk and line last released), classes, def:<class> (out lines that
+--          wait), succeeded failed expired cancelled degraded cached calls
+--          deferrals cost wasted (nano-dollars)
+-- index    zset: first line -> "chunk first:count:class first:count:class ..."
+-- chunks   hash: chunk -> compressed lines
+-- out      hash: line -> "generation class since chunk"
+-- wait     hash: line -> what it waits for, opaque
+-- lease    hash: line -> "expires token"; expires 0: given back by that token
+-- prog     hash: line -> "calls cost deferrals\n" and the progress, opaque
+-- crash    hash: line -> begins that never ended
+-- marks    hash: line -> the attempts whose calls may still come in, see book()
+-- rec      hash: line -> "outcome generation finished token code\n" and a body
+-- log      list: lines in finishing order
+-- rate     hash: ten seconds since 1970 -> lines finished in them
+local meta = KEYS[1]
+local base = string.sub(meta, 1, -5)
+local index, chunks, out, wait = base .. 'index', base .. 'chunks', base .. 'out', base .. 'wait'
+local lease, prog, crash, marks = base .. 'lease', base .. 'prog', base .. 'crash', base .. 'marks'
+local rec, log, rate = base .. 'rec', base .. 'log', base .. 'rate'
+
+local COUNTERS = {s = 'succeeded', f = 'failed', x = 'expired', c = 'cancelled'}
+local RATE_BUCKET, RATE_BUCKETS = 10000, 31 -- five minutes and the bucket that is filling
+local MARKS_ENDED = 4 -- ended attempts of a line that are remembered
+
+local function now_ms(arg)
+  if arg ~= '' then return tonumber(arg) end
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- num writes a whole number without an exponent.
+local function num(n) return string.format('%.0f', n) end
+
+local function incr(field, by)
+  if by ~= 0 then redis.call('HINCRBY', meta, field, num(by)) end
+end
+
+-- entry_of returns the generation, class and chunk of a released line, or nil.
+local function entry_of(line)
+  local e = redis.call('HGET', out, line)
+  if not e then return nil end
+  local g, c, _, k = string.match(e, '^(%d+) (%d+) (%d+) (%d+)$')
+  return {gen = tonumber(g), class = c, chunk = k}
+end
+
+-- lease_of returns the token and the expiry (ms; 0: given back) of the last lease.
+local function lease_of(line)
+  local l = redis.call('HGET', lease, line)
+  if not l then return '', 0 end
+  local expires, token = string.match(l, '^(%d+) (.*)$')
+  return token, tonumber(expires)
+end
+
+-- progress_of returns the stored calls, cost, deferrals and progress of a line.
+local function progress_of(line)
+  local p = redis.call('HGET', prog, line)
+  if not p then return {calls = 0, cost = 0, deferrals = 0, body = ''} end
+  local calls, cost, deferrals = string.match(p, '^(%d+) (%d+) (%d+)\n')
+  return {calls = tonumber(calls), cost = tonumber(cost), deferrals = tonumber(deferrals),
+    body = string.sub(p, string.find(p, '\n', 1, true) + 1)}
+end
+
+-- A mark is what the batch knows of one attempt: how much of it stands in the
+-- line's stored progress (shared) and how much is booked in the counters.
+local function marks_of(line)
+  local list = {}
+  local raw = redis.call('HGET', marks, line)
+  if raw then
+    for t, g, sc, su, bc, bu, e in string.gmatch(raw, '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d);') do
+      list[#list + 1] = {token = t, gen = tonumber(g), scalls = tonumber(sc), scost = tonumber(su),
+        bcalls = tonumber(bc), bcost = tonumber(bu), ended = e == '1'}
+    end
+  end
+  return list
+end
+
+local function find_mark(list, gen, token)
+  for _, m in ipairs(list) do
+    if m.token == token and m.gen == gen then return m end
+  end
+  return nil
+end
+
+-- save_marks keeps all attempts that never ended and the last few that did.
+local function save_marks(line, list)
+  local ended = 0
+  for _, m in ipairs(list) do
+    if m.ended then ended = ended + 1 end
+  end
+  local parts = {}
+  for _, m in ipairs(list) do
+    if m.ended and ended > MARKS_ENDED then
+      ended = ended - 1
+    else
+      parts[#parts + 1] = m.token .. ' ' .. num(m.gen) .. ' ' .. num(m.scalls) .. ' ' .. num(m.scost) .. ' '
+        .. num(m.bcalls) .. ' ' .. num(m.bcost) .. ' ' .. (m.ended and '1' or '0') .. ';'
+    end
+  end
+  if #parts == 0 then
+    redis.call('HDEL', marks, line)
+  else
+    redis.call('HSET', marks, line, table.concat(parts))
+  end
+end
+
+-- book counts the calls of an attempt that were not counted yet.
+local function book(m, calls, cost, wasted)
+  if calls <= m.bcalls then return end
+  incr('calls', calls - m.bcalls)
+  incr('cost', cost - m.bcost)
+  if wasted then incr('wasted', cost - m.bcost) end
+  m.bcalls, m.bcost = calls, cost
+end
+
+-- book_waste books the calls of an attempt that may not write any more.
+local function book_waste(line, gen, token, calls, cost, ended)
+  local list = marks_of(line)
+  local m = find_mark(list, gen, token)
+  if not m then return end
+  book(m, calls, cost, true)
+  m.ended = m.ended or ended
+  save_marks(line, list)
+end
+
+-- store_progress replaces the line's progress by that of the lease's holder.
+local function store_progress(line, m, calls, cost, deferrals, body)
+  local before = progress_of(line)
+  if deferrals > before.deferrals then incr('deferrals', deferrals - before.deferrals) end
+  redis.call('HSET', prog, line, num(calls) .. ' ' .. num(cost) .. ' ' .. num(deferrals) .. '\n' .. body)
+  m.scalls, m.scost = calls, cost
+end
+
+local function clear_wait(line, class)
+  if redis.call('HDEL', wait, line) == 1 then incr('def:' .. class, -1) end
+end
+
+local function count_rate(now)
+  local bucket = math.floor(now / RATE_BUCKET)
+  if redis.call('HINCRBY', rate, num(bucket), 1) > 1 then return end
+  for _, b in ipairs(redis.call('HKEYS', rate)) do
+    if tonumber(b) <= bucket - RATE_BUCKETS then redis.call('HDEL', rate, b) end
+  end
+end
+
+-- finish_batch marks the batch as done when no line is outstanding.
+local function finish_batch(now)
+  local v = redis.call('HMGET', meta, 'total', 'succeeded', 'failed', 'expired', 'cancelled')
+  local ended = 0
+  for i = 2, 5 do ended = ended + tonumber(v[i] or '0') end
+  if ended >= tonumber(v[1]) then redis.call('HSET', meta, 'finished_at', num(now)) end
+end
+
+-- end_line writes the record of a line that has none and forgets its life.
+local function end_line(line, gen, class, outcome, token, code, body, now)
+  redis.call('HSET', rec, line,
+    outcome .. ' ' .. num(gen) .. ' ' .. num(now) .. ' ' .. token .. ' ' .. code .. '\n' .. body)
+  redis.call('RPUSH', log, line)
+  incr(COUNTERS[outcome], 1)
+  clear_wait(line, class)
+  redis.call('HDEL', out, line)
+  redis.call('HDEL', lease, line)
+  redis.call('HDEL', prog, line)
+  redis.call('HDEL', crash, line)
+  if outcome == 's' or outcome == 'f' then count_rate(now) end
+end
+
+-- scan_class returns up to want lines of a class from its cursor on, and the
+-- cursor behind the chunks that hold none of it. It looks at 64 chunks at most.
+local function scan_class(class, want)
+  local cur = redis.call('HGET', meta, 'cur:' .. class) or '0 0'
+  local chunk, last = string.match(cur, '^(%d+) (%d+)$')
+  chunk, last = tonumber(chunk), tonumber(last)
+  local got, limit = {}, chunk + 64
+  while #got < want and chunk < limit do
+    local e = redis.call('ZRANGE', index, chunk, chunk)
+    if not e[1] then break end
+    for first, count, c in string.gmatch(e[1], '(%d+):(%d+):(%d+)') do
+      if c == class then
+        local from, to = tonumber(first), tonumber(first) + tonumber(count) - 1
+        if from <= last then from = last + 1 end
+        for l = from, to do
+          if #got == want then break end
+          got[#got + 1] = {line = l, class = class, chunk = chunk}
+        end
+      end
+    end
+    if #got < want then chunk = chunk + 1 end
+  end
+  return got, num(chunk) .. ' ' .. num(last)
+end
+
+-- take removes up to n lines from the backlog, in file order, at most room[c]
+-- of class c (nil: any number).
+local function take(n, room)
+  local all = {}
+  for class in string.gmatch(redis.call('HGET', meta, 'classes') or '', '%d+') do
+    local want = math.min(n, room[class] or n, tonumber(redis.call('HGET', meta, 'w:' .. class) or '0'))
+    if want > 0 then
+      local got, cursor = scan_class(class, want)
+      if #got == 0 then redis.call('HSET', meta, 'cur:' .. class, cursor) end
+      for _, t in ipairs(got) do all[#all + 1] = t end
+    end
+  end
+  table.sort(all, function(a, b) return a.line < b.line end)
+  for i = #all, n + 1, -1 do all[i] = nil end
+  local taken = {}
+  for _, t in ipairs(all) do
+    taken[t.class] = taken[t.class] or {n = 0}
+    taken[t.class].n = taken[t.class].n + 1
+    taken[t.class].cursor = num(t.chunk) .. ' ' .. num(t.line)
+  end
+  for class, t in pairs(taken) do
+    redis.call('HSET', meta, 'cur:' .. class, t.cursor)
+    incr('w:' .. class, -t.n)
+  end
+  return all
+end
+
+-- fence returns whether a keeper's epoch is older than one seen before.
+local function fence(epoch)
+  local seen = tonumber(redis.call('HGET', meta, 'epoch') or '0')
+  if epoch < seen then return true end
+  if epoch > seen then redis.call('HSET', meta, 'epoch', num(epoch)) end
+  return false
+end

@@ -1,0 +1,24 @@
+-- Frees the lease of an attempt and puts the line back to waiting.
+-- ARGV: line, generation, token, calls, cost, deferrals, progress, wait ('': for nothing)
+-- Returns 1 done, 2 fenced
+local line, gen, token = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local calls, cost, deferrals, body = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local waits = ARGV[8]
+if redis.call('EXISTS', meta) == 0 then return 2 end
+local entry = entry_of(line)
+local holder, expires = lease_of(line)
+local current = entry and entry.gen == gen and holder == token
+if current and expires == 0 then return 1 end -- a repeated message
+if not current then
+  book_waste(line, gen, token, calls, cost, true)
+  return 2
+end
+local list = marks_of(line)
+local m = find_mark(list, gen, token)
+book(m, calls, cost, false)
+store_progress(line, m, calls, cost, deferrals, body)
+m.ended = true
+save_marks(line, list)
+redis.call('HSET', lease, line, '0 ' .. token)
+if waits ~= '' and redis.call('HSET', wait, line, waits) == 1 then incr('def:' .. entry.class, 1) end
+return 1

@@ -1,0 +1,239 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// chatCompletions is the endpoint that is supported so far.
+const chatCompletions = "/v1/chat/completions"
+
+// maxCustomID is the longest custom_id, in bytes.
+const maxCustomID = 512
+
+// parseLine reads one line of input. A line's raw bytes end before its newline.
+// The error is a *fieldError where it concerns a field.
+func parseLine(raw []byte) (Line, error) {
+	if !utf8.Valid(raw) {
+		return Line{}, errors.New("it is not UTF-8")
+	}
+	if err := checkJSON(raw); err != nil {
+		return Line{}, err
+	}
+	if b := bytes.TrimLeft(raw, " \t\r"); b[0] != '{' {
+		return Line{}, fmt.Errorf("it is %s, not an object", kindOf(b))
+	}
+	envelope, err := fields(raw)
+	if err != nil {
+		return Line{}, err
+	}
+	l, err := parseEnvelope(envelope)
+	l.Digest = LineDigest(raw)
+	return l, err
+}
+
+func parseEnvelope(envelope []field) (Line, error) {
+	for _, f := range envelope {
+		switch f.name {
+		case "custom_id", "body", "method", "url":
+			return parseOpenAI(envelope)
+		}
+	}
+	for _, f := range envelope {
+		switch f.name {
+		case "id", "prompt":
+			return parseShort(envelope)
+		}
+	}
+	return Line{}, errors.New(`it is not a request: it has neither "custom_id" and "body" nor "id" and "prompt"`)
+}
+
+func checkJSON(raw []byte) error {
+	if json.Valid(raw) {
+		return nil
+	}
+	var v json.RawMessage
+	err := json.Unmarshal(raw, &v)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("it is not JSON: %s at byte %d", syntax, syntax.Offset)
+	}
+	return fmt.Errorf("it is not JSON: %w", err)
+}
+
+// parseOpenAI reads a line of OpenAI's Batch API.
+func parseOpenAI(envelope []field) (Line, error) {
+	var l Line
+	var method string
+	var err error
+	for _, f := range envelope {
+		switch f.name {
+		case "custom_id":
+			l.CustomID, err = parseID(f)
+		case "method":
+			method, err = parseString(f)
+		case "url":
+			l.Endpoint, err = parseString(f)
+		case "body":
+			l.Body = f.value
+		default:
+			err = &fieldError{f.name, "it is not a field of a request (custom_id, method, url, body)"}
+		}
+		if err != nil {
+			return Line{}, err
+		}
+	}
+	switch {
+	case l.CustomID == "":
+		return Line{}, &fieldError{"custom_id", "it is missing"}
+	case method != "POST":
+		return Line{}, &fieldError{"method", fmt.Sprintf("it is %q, not \"POST\"", method)}
+	case l.Endpoint != chatCompletions:
+		return Line{}, &fieldError{"url", fmt.Sprintf("%q is not supported; %s is", l.Endpoint, chatCompletions)}
+	case l.Body == nil:
+		return Line{}, &fieldError{"body", "it is missing"}
+	}
+	l.Metadata, err = parseBody(l.Body)
+	return l, err
+}
+
+// parseBody checks the body of a chat completion and returns its metadata.
+func parseBody(body []byte) (metadata json.RawMessage, err error) {
+	if body[0] != '{' {
+		return nil, &fieldError{"body", "it is " + kindOf(body) + ", not an object"}
+	}
+	members, err := fields(body)
+	var fe *fieldError
+	if errors.As(err, &fe) {
+		return nil, &fieldError{"body." + fe.name, fe.msg}
+	}
+	if err != nil {
+		return nil, err
+	}
+	messages := false
+	for _, f := range members {
+		switch f.name {
+		case "messages":
+			messages = true
+			if f.value[0] != '[' || f.value[skipSpace(f.value, 1)] == ']' {
+				return nil, &fieldError{"body.messages", "it must be an array with at least one message"}
+			}
+		case "stream":
+			if v := string(f.value); v != "false" && v != "null" {
+				return nil, &fieldError{"body.stream", "answers of a batch are not streamed; leave it out"}
+			}
+		case "metadata":
+			if f.value[0] == '{' {
+				metadata = f.value
+			}
+		}
+	}
+	if !messages {
+		return nil, &fieldError{"body.messages", "it is missing"}
+	}
+	return metadata, nil
+}
+
+// shortLine is what a short line says.
+type shortLine struct {
+	system, prompt string
+	hasSystem      bool
+	maxTokens      int64
+}
+
+// parseShort reads a line {"id","prompt"} and makes its body.
+func parseShort(envelope []field) (Line, error) {
+	l := Line{Endpoint: chatCompletions}
+	var s shortLine
+	var err error
+	for _, f := range envelope {
+		switch f.name {
+		case "id":
+			l.CustomID, err = parseID(f)
+		case "prompt":
+			s.prompt, err = parseString(f)
+		case "system":
+			s.system, err = parseString(f)
+			s.hasSystem = true
+		case "max_tokens":
+			s.maxTokens, err = parsePositive(f)
+		case "metadata":
+			if f.value[0] != '{' {
+				err = &fieldError{f.name, "it is " + kindOf(f.value) + ", not an object"}
+			}
+			l.Metadata = f.value
+		case "schema", "goal", "probe_safe":
+			err = &fieldError{f.name, "it is not supported yet"}
+		default:
+			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, metadata)"}
+		}
+		if err != nil {
+			return Line{}, err
+		}
+	}
+	switch {
+	case l.CustomID == "":
+		return Line{}, &fieldError{"id", "it is missing"}
+	case s.prompt == "":
+		return Line{}, &fieldError{"prompt", "it is missing or empty"}
+	}
+	l.Body, err = s.body()
+	return l, err
+}
+
+// body makes the request of a short line; the model is the ladder's choice.
+func (s shortLine) body() (json.RawMessage, error) {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	var messages []message
+	if s.hasSystem {
+		messages = append(messages, message{"system", s.system})
+	}
+	messages = append(messages, message{"user", s.prompt})
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
+		Messages  []message `json:"messages"`
+		MaxTokens int64     `json:"max_tokens,omitempty"`
+	}{messages, s.maxTokens})
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
+}
+
+func parseID(f field) (string, error) {
+	id, err := parseString(f)
+	switch {
+	case err != nil:
+		return "", err
+	case id == "":
+		return "", &fieldError{f.name, "it is empty"}
+	case len(id) > maxCustomID:
+		return "", &fieldError{f.name, fmt.Sprintf("it has %d bytes; %d are allowed", len(id), maxCustomID)}
+	}
+	return id, nil
+}
+
+func parseString(f field) (string, error) {
+	if f.value[0] != '"' {
+		return "", &fieldError{f.name, "it is " + kindOf(f.value) + ", not a string"}
+	}
+	var s string
+	if err := json.Unmarshal(f.value, &s); err != nil {
+		return "", &fieldError{f.name, err.Error()}
+	}
+	return s, nil
+}
+
+func parsePositive(f field) (int64, error) {
+	n, err := strconv.ParseInt(string(f.value), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, &fieldError{f.name, "it must be a whole number above 0"}
+	}
+	return n, nil
+}

@@ -1,0 +1,199 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// endPiece bounds how many lines one script ends, so that it does not hold
+// Redis for long.
+const endPiece = 1000
+
+// Backlogs returns what the keeper needs to know of every unfinished batch
+// whose submission is complete, oldest first.
+func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
+	ids, err := s.rdb.ZRange(ctx, liveKey, 0, -1).Result()
+	if err != nil || len(ids) == 0 {
+		return nil, wrap("read backlogs", err)
+	}
+	metas := make([]*redis.MapStringStringCmd, len(ids))
+	outs := make([]*redis.IntCmd, len(ids))
+	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			metas[i] = p.HGetAll(ctx, metaKey(id))
+			outs[i] = p.HLen(ctx, key(id, "out"))
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read backlogs: %w", err)
+	}
+	var all []Backlog
+	var over []any
+	for i, id := range ids {
+		m := state(metas[i].Val())
+		switch {
+		case m.finished() || len(m) == 0:
+			over = append(over, id)
+		case m.committed():
+			b, err := m.backlog(outs[i].Val())
+			if err != nil {
+				return nil, fmt.Errorf("read backlog of %s: %w", id, err)
+			}
+			all = append(all, b)
+		}
+	}
+	if len(over) > 0 {
+		if err := s.rdb.ZRem(ctx, liveKey, over...).Err(); err != nil {
+			return all, fmt.Errorf("read backlogs: %w", err)
+		}
+	}
+	return all, nil
+}
+
+// Release moves up to n lines from the cursor to out, at most room[c] of class
+// c (a class that room does not name is bound by n alone), and returns them.
+// epoch is the keeper's; one smaller than the last seen is ErrFenced. A line
+// that was moved though the reply was lost stays in out for the sweep.
+func (s *Redis) Release(ctx context.Context, id string, epoch int64, n int, room map[int]int) ([]Ref, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	args := []any{s.nowArg(), epoch, n}
+	for class, r := range room {
+		args = append(args, class, max(r, 0))
+	}
+	v, err := s.scripts.release.Run(ctx, s.rdb, []string{metaKey(id)}, args...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("release lines of %s: %w", id, err)
+	}
+	lines, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("release lines of %s: %w", id, ErrFenced)
+	}
+	refs := make([]Ref, len(lines))
+	for i, l := range lines {
+		number, err := strconv.ParseInt(l.(string), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("release lines of %s: %w", id, err)
+		}
+		refs[i] = Ref{Batch: id, Line: number}
+	}
+	return refs, nil
+}
+
+// Out returns the entries of released lines that have no record yet, by line.
+func (s *Redis) Out(ctx context.Context, id string) ([]OutEntry, error) {
+	var out, leases, waits *redis.MapStringStringCmd
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		out = p.HGetAll(ctx, key(id, "out"))
+		leases = p.HGetAll(ctx, key(id, "lease"))
+		waits = p.HGetAll(ctx, key(id, "wait"))
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read released lines of %s: %w", id, err)
+	}
+	entries := make([]OutEntry, 0, len(out.Val()))
+	for line, text := range out.Val() {
+		e, err := parseEntry(id, line, text)
+		if err != nil {
+			return nil, err
+		}
+		expires, _, _ := strings.Cut(leases.Val()[line], " ")
+		until, _ := strconv.ParseInt(expires, 10, 64) // no lease: 0
+		e.Leased = until > now.UnixMilli()
+		if w := waits.Val()[line]; w != "" {
+			if err := json.Unmarshal([]byte(w), &e.Wait); err != nil {
+				return nil, fmt.Errorf("read released line %s of %s: %w", line, id, err)
+			}
+		}
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b OutEntry) int { return int(a.Ref.Line - b.Ref.Line) })
+	return entries, nil
+}
+
+// parseEntry reads "generation class since chunk".
+func parseEntry(id, line, text string) (OutEntry, error) {
+	e := OutEntry{Ref: Ref{Batch: id}}
+	var since, chunk int64
+	_, err := fmt.Sscanf(line+" "+text, "%d %d %d %d %d", &e.Ref.Line, &e.Ref.Generation, &e.Rung, &since, &chunk)
+	if err != nil {
+		return e, fmt.Errorf("read released line %s of %s: %w", line, id, err)
+	}
+	e.Since = fromMS(since)
+	return e, nil
+}
+
+// Touch restarts the age of out entries after their tasks were enqueued again.
+func (s *Redis) Touch(ctx context.Context, refs []Ref) error {
+	byBatch := map[string][]any{}
+	for _, r := range refs {
+		byBatch[r.Batch] = append(byBatch[r.Batch], r.Line, r.Generation)
+	}
+	var calls []scriptCall
+	for id, pairs := range byBatch {
+		calls = append(calls, scriptCall{id, append([]any{s.nowArg()}, pairs...)})
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	_, err := s.runMany(ctx, s.scripts.touch, calls)
+	return wrap("touch released lines", err)
+}
+
+// End ends up to n lines that no live lease holds as cancelled or expired, with
+// a record each, and returns how many. It ends nothing of a batch that was not
+// cancelled, or whose deadline has not passed by the store's clock. An epoch
+// smaller than the last seen is ErrFenced.
+func (s *Redis) End(ctx context.Context, id string, epoch int64, o Outcome, n int) (int, error) {
+	codes := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired}
+	code, ok := codes[o]
+	if !ok {
+		return 0, fmt.Errorf("end lines of %s: %q is no end of the keeper's", id, o)
+	}
+	ended := 0
+	for ended < n {
+		piece := min(n-ended, endPiece)
+		got, err := s.scripts.end.Run(ctx, s.rdb, []string{metaKey(id)},
+			s.nowArg(), epoch, letters[o], code, piece).Int()
+		if err == nil && got < 0 {
+			err = ErrFenced
+		}
+		if err != nil {
+			return ended, fmt.Errorf("end lines of %s: %w", id, err)
+		}
+		ended += got
+		if got < piece {
+			break
+		}
+	}
+	return ended, nil
+}
+
+// Cancel marks a batch as cancelled: what is finished stays, calls in flight
+// may end, the other lines end by End or by their attempts. A batch that is
+// over, or cancelled already, stays as it is; ErrNotFound: no such batch.
+func (s *Redis) Cancel(ctx context.Context, id string) error {
+	code, err := s.scripts.cancel.Run(ctx, s.rdb, []string{metaKey(id)}, s.nowArg()).Int()
+	if err == nil && code == 2 {
+		err = ErrNotFound
+	}
+	return wrap("cancel batch "+id, err)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

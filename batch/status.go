@@ -1,0 +1,258 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"nightshift/provider"
+)
+
+// The finishing rate is counted in buckets of ten seconds over the last five
+// minutes; lua/lib.lua keeps the same numbers.
+const (
+	rateBucket = 10 * time.Second
+	rateSpan   = 5 * time.Minute
+)
+
+// state is a batch's hash of state and counters, see lua/lib.lua.
+type state map[string]string
+
+func (m state) int(field string) int64 {
+	n, _ := strconv.ParseInt(m[field], 10, 64) // a missing counter is 0
+	return n
+}
+
+func (m state) committed() bool { return m["committed"] != "" }
+func (m state) finished() bool  { return m["finished_at"] != "" }
+func (m state) cancelled() bool { return m["cancelled_at"] != "" }
+
+func (m state) description() (Description, error) {
+	var d Description
+	if err := json.Unmarshal([]byte(m["d"]), &d); err != nil {
+		return d, fmt.Errorf("read description: %w", err)
+	}
+	d.Total = m.int("total")
+	d.Deadline = fromMS(m.int("deadline"))
+	return d, nil
+}
+
+// byClass returns the fields with a prefix by the class after it, but for zeros.
+func (m state) byClass(prefix string) map[int]int64 {
+	out := map[int]int64{}
+	for f, v := range m {
+		if c, ok := strings.CutPrefix(f, prefix); ok {
+			class, err1 := strconv.Atoi(c)
+			n, err2 := strconv.ParseInt(v, 10, 64)
+			if err1 == nil && err2 == nil && n != 0 {
+				out[class] = n
+			}
+		}
+	}
+	return out
+}
+
+func (m state) backlog(out int64) (Backlog, error) {
+	d, err := m.description()
+	b := Backlog{Description: d, Cancelled: m.cancelled(), Out: out, Classes: m.byClass("w:"), Deferred: map[int]int{}}
+	for _, n := range b.Classes {
+		b.Waiting += n
+	}
+	for c, n := range m.byClass("def:") {
+		b.Deferred[c] = int(n)
+	}
+	return b, err
+}
+
+// Status returns how far a batch is; ErrNotFound: no such batch.
+func (s *Redis) Status(ctx context.Context, id string) (Status, error) {
+	all, err := s.statuses(ctx, []string{id})
+	if err == nil && len(all) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("read status of %s: %w", id, err)
+	}
+	return all[0], nil
+}
+
+// List returns the status of all batches, newest first. Finished ones cost one
+// small hash each.
+func (s *Redis) List(ctx context.Context) ([]Status, error) {
+	ids, err := s.rdb.ZRevRange(ctx, allKey, 0, -1).Result()
+	if err != nil || len(ids) == 0 {
+		return []Status{}, wrap("list batches", err)
+	}
+	all, err := s.statuses(ctx, ids)
+	return all, wrap("list batches", err)
+}
+
+// statusParts are the replies that make one status.
+type statusParts struct {
+	meta, rate *redis.MapStringStringCmd
+	waits      *redis.StringSliceCmd
+	out        *redis.IntCmd
+}
+
+func (s *Redis) statuses(ctx context.Context, ids []string) ([]Status, error) {
+	parts := make([]statusParts, len(ids))
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			// The keys of a line's life are gone or small once a batch is over.
+			parts[i] = statusParts{
+				meta: p.HGetAll(ctx, metaKey(id)), rate: p.HGetAll(ctx, key(id, "rate")),
+				waits: p.HVals(ctx, key(id, "wait")), out: p.HLen(ctx, key(id, "out")),
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	all := make([]Status, 0, len(ids))
+	for i, id := range ids {
+		if len(parts[i].meta.Val()) == 0 {
+			continue // deleted meanwhile
+		}
+		st, err := parts[i].status(now)
+		if err != nil {
+			return nil, fmt.Errorf("batch %s: %w", id, err)
+		}
+		all = append(all, st)
+	}
+	return all, nil
+}
+
+func (p statusParts) status(now time.Time) (Status, error) {
+	m := state(p.meta.Val())
+	d, err := m.description()
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{
+		ID: d.ID, Queue: d.Queue, Producer: d.Producer, Total: d.Total,
+		Succeeded: m.int("succeeded"), Failed: m.int("failed"),
+		Expired: m.int("expired"), Cancelled: m.int("cancelled"),
+		Degraded: m.int("degraded"), Cached: m.int("cached"),
+		Calls: m.int("calls"), Deferrals: m.int("deferrals"),
+		CostUSD: provider.USD(m.int("cost")), WastedUSD: provider.USD(m.int("wasted")),
+		CreatedAt: fromMS(m.int("created")), Deadline: timePtr(d.Deadline), FinishedAt: timePtr(fromMS(m.int("finished_at"))),
+	}
+	st.Outstanding = st.Total - st.Succeeded - st.Failed - st.Expired - st.Cancelled
+	if st.WaitingFor, err = waitingFor(p.waits.Val()); err != nil {
+		return Status{}, err
+	}
+	st.State = stateOf(m, p.out.Val(), int64(len(p.waits.Val())))
+	st.forecast(p.rate.Val(), now)
+	return st, nil
+}
+
+// stateOf: a batch waits when every released line of it waits.
+func stateOf(m state, out, waiting int64) State {
+	switch {
+	case m.finished():
+		return Done
+	case !m.committed():
+		return Enqueuing
+	case m.cancelled():
+		return Cancelling
+	case out > 0 && waiting == out:
+		return Waiting
+	}
+	return Running
+}
+
+// waitingFor sums up what lines wait for, the earliest first: of one model and
+// reason, the earliest time.
+func waitingFor(waits []string) ([]WaitingFor, error) {
+	type cause struct{ model, reason string }
+	first := map[cause]time.Time{}
+	for _, text := range waits {
+		var w Wait
+		if err := json.Unmarshal([]byte(text), &w); err != nil {
+			return nil, fmt.Errorf("read what a line waits for: %w", err)
+		}
+		c := cause{w.Model, w.Reason}
+		if t, ok := first[c]; !ok || w.Until.Before(t) {
+			first[c] = w.Until
+		}
+	}
+	all := []WaitingFor{}
+	for c, until := range first {
+		all = append(all, WaitingFor{c.model, c.reason, until})
+	}
+	slices.SortFunc(all, func(a, b WaitingFor) int {
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all, nil
+}
+
+// forecast fills in the rate, the ETA and whether the batch is on time. The
+// rate is that of the last five minutes (of the batch's life, if shorter); of a
+// finished batch, that of its whole life.
+func (st *Status) forecast(buckets map[string]string, now time.Time) {
+	if st.FinishedAt != nil {
+		if life := st.FinishedAt.Sub(st.CreatedAt); life > 0 {
+			st.RatePerMinute = float64(st.Succeeded+st.Failed) / max(life, time.Second).Minutes()
+		}
+		st.judge(*st.FinishedAt)
+		return
+	}
+	var n, first int64
+	oldest := now.Add(-rateSpan).UnixMilli() / rateBucket.Milliseconds()
+	for b, v := range buckets {
+		bucket, _ := strconv.ParseInt(b, 10, 64)
+		count, _ := strconv.ParseInt(v, 10, 64)
+		if bucket < oldest {
+			continue
+		}
+		n += count
+		if first == 0 || bucket < first {
+			first = bucket
+		}
+	}
+	if n > 0 {
+		span := now.Sub(time.UnixMilli(first * rateBucket.Milliseconds()))
+		if life := now.Sub(st.CreatedAt); life < span {
+			span = life
+		}
+		st.RatePerMinute = float64(n) / max(span, time.Second).Minutes()
+	}
+	if st.RatePerMinute > 0 && st.Outstanding > 0 {
+		left := float64(st.Outstanding) / st.RatePerMinute * float64(time.Minute)
+		if left < float64(365*24*time.Hour) {
+			eta := now.Add(time.Duration(left)).UTC()
+			st.ETA = &eta
+		}
+	}
+	if st.ETA != nil {
+		st.judge(*st.ETA)
+	} else if st.Deadline != nil && now.After(*st.Deadline) {
+		st.judge(now)
+	}
+}
+
+// judge says whether an end at that time is on time.
+func (st *Status) judge(end time.Time) {
+	if st.Deadline != nil {
+		ok := !end.After(*st.Deadline)
+		st.OnTime = &ok
+	}
+}
+
+func timePtr(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
