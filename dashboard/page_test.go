@@ -51,7 +51,7 @@ func TestPageShowsBatches(t *testing.T) {
 		"summaries-2026-10-05 waiting queue overnight · producer nightly-report 67 %",
 		"7,000 succeeded 1,210 degraded 140 failed 25 expired 4,125 outstanding of 12,500",
 		"waits for openai/gpt-4o , breaker open, until 2026-10-05 23:10:42 UTC in 42 s",
-		"Cost $41.27 $0.0312 of it wasted Calls 9,044 Deferrals 318 Rate 84 a minute",
+		"Cost $41.27 Calls 9,044 Deferrals 318 Rate 84 a minute Of it wasted $0.0312",
 		"ETA 2026-10-05 23:59:00 UTC in 49 min on time",
 		"Deadline 2026-10-06 06:10:00 UTC in 7 h",
 		"ETA 2026-10-06 00:10:00 UTC in 1 h late",

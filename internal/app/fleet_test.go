@@ -1,0 +1,130 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"nightshift/breaker"
+)
+
+// fleetOf returns sources with one open breaker and one queue, seen by a keeper.
+func fleetOf() FleetSources {
+	return FleetSources{
+		IsKeeper: func() bool { return true },
+		Queues:   []string{"overnight"},
+		Breakers: func(context.Context) ([]breaker.Status, error) {
+			return []breaker.Status{
+				{Key: gpt, Scope: breaker.ScopeModel, State: breaker.Open},
+				{Key: gpt, Scope: breaker.ScopeParent, State: breaker.Closed},
+			}, nil
+		},
+		Tasks: func(context.Context, string) (TaskCounts, error) {
+			return TaskCounts{Pending: 3, Active: 2, Retry: 40}, nil
+		},
+		Backlog: func(context.Context) (map[string]int64, error) {
+			return map[string]int64{"overnight": 12000, "of another configuration": 5}, nil
+		},
+	}
+}
+
+const fleetText = `
+# HELP nightshift_breaker_state 1 for the state that a breaker is in, else 0. From the keeper only.
+# TYPE nightshift_breaker_state gauge
+nightshift_breaker_state{model="",provider="openai",region="eastus",scope="parent",state="closed"} 1
+nightshift_breaker_state{model="",provider="openai",region="eastus",scope="parent",state="half_open"} 0
+nightshift_breaker_state{model="",provider="openai",region="eastus",scope="parent",state="open"} 0
+nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",state="closed"} 0
+nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",state="half_open"} 0
+nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",state="open"} 1
+# HELP nightshift_queue_backlog_lines Lines of a queue that are not released yet. From the keeper only.
+# TYPE nightshift_queue_backlog_lines gauge
+nightshift_queue_backlog_lines{queue="overnight"} 12000
+# HELP nightshift_queue_tasks Tasks of a queue by asynq's state; deferred ones are in retry. From the keeper only.
+# TYPE nightshift_queue_tasks gauge
+nightshift_queue_tasks{queue="overnight",state="active"} 2
+nightshift_queue_tasks{queue="overnight",state="archived"} 0
+nightshift_queue_tasks{queue="overnight",state="pending"} 3
+nightshift_queue_tasks{queue="overnight",state="retry"} 40
+nightshift_queue_tasks{queue="overnight",state="scheduled"} 0
+`
+
+func TestFleetOfTheKeeper(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	NewFleet(reg, fleetOf())
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(fleetText)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Ten workers export the fleet once: nine of them nothing at all, and they do
+// not even ask Redis.
+func TestFleetOfOtherProcesses(t *testing.T) {
+	from := fleetOf()
+	from.IsKeeper = func() bool { return false }
+	from.Breakers = func(context.Context) ([]breaker.Status, error) {
+		t.Error("a process that is not the keeper reads the breakers")
+		return nil, nil
+	}
+	expectNothing(t, from)
+}
+
+// The lease can end while a slow Redis is read; another exports by then.
+func TestFleetWhenTheLeaseEndsMeanwhile(t *testing.T) {
+	from := fleetOf()
+	keeper := true
+	from.IsKeeper = func() bool { return keeper }
+	from.Backlog = func(context.Context) (map[string]int64, error) {
+		keeper = false
+		return nil, nil
+	}
+	expectNothing(t, from)
+}
+
+func expectNothing(t *testing.T, from FleetSources) {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	NewFleet(reg, from)
+	if n, err := testutil.GatherAndCount(reg); err != nil || n != 0 {
+		t.Errorf("%d series, error %v", n, err)
+	}
+}
+
+// What cannot be read is an error and absent, never 0; the rest is there.
+func TestFleetWhenAPartCannotBeRead(t *testing.T) {
+	from := fleetOf()
+	from.Backlog = func(context.Context) (map[string]int64, error) { return nil, errors.New("connection refused") }
+	reg := prometheus.NewPedanticRegistry()
+	NewFleet(reg, from)
+	families, err := reg.Gather()
+	if err == nil || !strings.Contains(err.Error(), "count backlog: connection refused") {
+		t.Errorf("error %v", err)
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	if got := strings.Join(names, " "); got != "nightshift_breaker_state nightshift_queue_tasks" {
+		t.Errorf("families: %s", got)
+	}
+}
+
+// A read that hangs ends with the scrape's own limit, which every source is given.
+func TestFleetReadsAreBounded(t *testing.T) {
+	from := fleetOf()
+	from.Tasks = func(ctx context.Context, _ string) (TaskCounts, error) {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("no deadline")
+		}
+		return TaskCounts{}, nil
+	}
+	reg := prometheus.NewPedanticRegistry()
+	NewFleet(reg, from)
+	if _, err := reg.Gather(); err != nil {
+		t.Error(err)
+	}
+}

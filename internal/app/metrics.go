@@ -1,0 +1,167 @@
+package app
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nightshift/batch"
+	"nightshift/breaker"
+	"nightshift/ladder"
+	"nightshift/provider"
+)
+
+// callBuckets are the bounds of a call's duration, in seconds. Below 1 s are
+// probes, cache-like answers and refusals; 10, 15, 20 and 30 s are the silence
+// limits of the tiers, so that calls cut off there stand out; 60 to 300 s are
+// long answers; 600 s is the default timeout of a call, beyond which none goes.
+var callBuckets = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600}
+
+// MetricsOptions are what the label values come from.
+type MetricsOptions struct {
+	Version    string // of this build
+	Revision   string // of the source; "" where it is not known
+	ConfigHash string // of the configuration in use
+	Keys       []breaker.Key
+	Queues     []string
+}
+
+// Metrics are the counters of this process. Label values come from the
+// configuration and from the constants of the packages, never from a batch, a
+// line or a producer. Its methods are safe for concurrent use.
+type Metrics struct {
+	transitions *prometheus.CounterVec
+	probes      *prometheus.CounterVec
+	calls       *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	tokens      *prometheus.CounterVec
+	cost        *prometheus.CounterVec
+	avoided     *prometheus.CounterVec
+	deferrals   *prometheus.CounterVec
+	lines       *prometheus.CounterVec
+}
+
+// NewMetrics makes the metrics and registers them; it panics when reg has them
+// already. What can be counted is there with 0 from the start: a rate over a
+// counter misses the step that creates it.
+func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
+	m := &Metrics{
+		transitions: counter("breaker_transitions_total", "Changes of a breaker's state that this process caused.",
+			"scope", "provider", "model", "region", "to"),
+		probes: counter("probes_total", "Synthetic probes of open breakers, by the kind of their outcome.",
+			"scope", "provider", "model", "region", "result"),
+		calls: counter("calls_total", "Calls to providers, probes included, by the kind of their outcome.",
+			"provider", "model", "region", "kind"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "nightshift_call_duration_seconds", Buckets: callBuckets,
+			Help: "Time from sending a call to its whole answer or its failure.",
+		}, []string{"provider", "model", "region"}),
+		tokens: counter("tokens_total", "Tokens as providers reported them; the types do not overlap.",
+			"provider", "model", "type"),
+		cost: counter("cost_usd_total", "Cost of the calls at the configured prices, in US dollars.",
+			"provider", "model", "purpose"),
+		avoided: counter("calls_avoided_total", "Calls that an open breaker kept from being made.",
+			"provider", "model", "region"),
+		deferrals: counter("deferrals_total", "Lines put back to wait without spending a retry, by what they wait for.",
+			"queue", "reason"),
+		lines: counter("lines_total", "Lines that ended, by how.", "queue", "outcome"),
+	}
+	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.tokens, m.cost, m.avoided, m.deferrals, m.lines,
+		info("build_info", "The build of this process; always 1.",
+			prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()}),
+		info("config_info", "The configuration of this process by its hash; always 1.", prometheus.Labels{"hash": o.ConfigHash}))
+	m.startAtZero(o)
+	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nightshift_" + name, Help: help}, labels)
+}
+
+func info(name, help string, labels prometheus.Labels) prometheus.Collector {
+	opts := prometheus.GaugeOpts{Name: "nightshift_" + name, Help: help, ConstLabels: labels}
+	return prometheus.NewGaugeFunc(opts, func() float64 { return 1 })
+}
+
+// startAtZero makes the series whose labels are known beforehand.
+func (m *Metrics) startAtZero(o MetricsOptions) {
+	for _, k := range o.Keys {
+		for _, to := range breakerStates {
+			m.transitions.WithLabelValues(string(breaker.ScopeModel), k.Provider, k.Model, k.Region, string(to))
+		}
+		for _, kind := range []provider.Kind{provider.OK, provider.Unavailable, provider.Timeout, provider.RateLimited} {
+			m.calls.WithLabelValues(k.Provider, k.Model, k.Region, string(kind))
+		}
+		for _, p := range []ladder.Purpose{ladder.ForLine, ladder.ForProbe} {
+			m.cost.WithLabelValues(k.Provider, k.Model, string(p))
+		}
+		m.avoided.WithLabelValues(k.Provider, k.Model, k.Region)
+	}
+	for _, q := range o.Queues {
+		for _, reason := range []string{ladder.ReasonBreaker, ladder.ReasonLimited} {
+			m.deferrals.WithLabelValues(q, reason)
+		}
+		for _, outcome := range []batch.Outcome{batch.Succeeded, batch.Failed, batch.Expired, batch.Cancelled} {
+			m.lines.WithLabelValues(q, string(outcome))
+		}
+	}
+}
+
+// Transition counts a breaker's change of state. Only the process that caused
+// it may report it, so that sums over the fleet are true.
+func (m *Metrics) Transition(t breaker.Transition) {
+	m.transitions.WithLabelValues(string(t.Scope), t.Key.Provider, modelOf(t.Scope, t.Key), t.Key.Region, string(t.To)).Inc()
+}
+
+// Probe counts a synthetic probe; its call is counted by Call as well.
+func (m *Metrics) Probe(scope breaker.Scope, k breaker.Key, result provider.Kind) {
+	m.probes.WithLabelValues(string(scope), k.Provider, modelOf(scope, k), k.Region, string(result)).Inc()
+}
+
+// Call counts a call that was sent, with its duration, tokens and cost.
+func (m *Metrics) Call(k breaker.Key, purpose ladder.Purpose, c provider.Call) {
+	m.calls.WithLabelValues(k.Provider, k.Model, k.Region, string(c.Kind)).Inc()
+	latency := time.Duration(c.LatencyMS) * time.Millisecond
+	m.duration.WithLabelValues(k.Provider, k.Model, k.Region).Observe(latency.Seconds())
+	m.addTokens(k, "input", c.Usage.InputTokens-c.Usage.CachedInputTokens)
+	m.addTokens(k, "cached_input", c.Usage.CachedInputTokens)
+	m.addTokens(k, "output", c.Usage.OutputTokens)
+	if c.Cost > 0 {
+		m.cost.WithLabelValues(k.Provider, k.Model, string(purpose)).Add(c.Cost.Float())
+	}
+}
+
+// addTokens adds what a provider reported; a counter may not fall, and a
+// provider's arithmetic is not ours to trust.
+func (m *Metrics) addTokens(k breaker.Key, kind string, n int64) {
+	if n > 0 {
+		m.tokens.WithLabelValues(k.Provider, k.Model, kind).Add(float64(n))
+	}
+}
+
+// Avoided counts a call that an open breaker refused.
+func (m *Metrics) Avoided(k breaker.Key) {
+	m.avoided.WithLabelValues(k.Provider, k.Model, k.Region).Inc()
+}
+
+// Deferral counts a line put back to wait; reason is one of package ladder's.
+func (m *Metrics) Deferral(queue, reason string) {
+	m.deferrals.WithLabelValues(queue, reason).Inc()
+}
+
+// Line counts a line that ended in this process.
+func (m *Metrics) Line(queue string, outcome batch.Outcome) { m.Lines(queue, outcome, 1) }
+
+// Lines counts n lines that ended at once, as the keeper ends them.
+func (m *Metrics) Lines(queue string, outcome batch.Outcome, n int) {
+	m.lines.WithLabelValues(queue, string(outcome)).Add(float64(n))
+}
+
+// modelOf returns the model label: a parent's breaker has none.
+func modelOf(s breaker.Scope, k breaker.Key) string {
+	if s == breaker.ScopeParent {
+		return ""
+	}
+	return k.Model
+}
