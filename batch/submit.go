@@ -170,18 +170,18 @@ type group struct {
 // written while the next is packed; memory stays at a few groups.
 func (s *Redis) write(ctx context.Context, d Description, src Source, progress func(int64)) error {
 	groups := make(chan group)
-	g, ctx := errgroup.WithContext(ctx)
+	g, both := errgroup.WithContext(ctx)
 	var chunks int
 	g.Go(func() error {
 		defer close(groups)
 		var err error
-		chunks, err = s.packAll(ctx, d, src, groups)
+		chunks, err = s.packAll(both, d, src, groups)
 		return err
 	})
 	g.Go(func() error {
 		var lines int64
 		for gr := range groups {
-			if err := s.put(ctx, gr.calls); err != nil {
+			if err := s.put(both, gr.calls); err != nil {
 				return err
 			}
 			lines += gr.lines
@@ -238,7 +238,8 @@ func (s *Redis) packAll(ctx context.Context, d Description, src Source, groups c
 	if total != d.Total || hex.EncodeToString(digest.Sum(nil)) != d.Digest {
 		return 0, errors.New("the file changed while it was read")
 	}
-	return c.number + 1, next(true)
+	err := next(true)
+	return c.number, err
 }
 
 // pack moves the chunk's lines into the group and starts the next chunk.
