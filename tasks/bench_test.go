@@ -1,0 +1,168 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"nightshift/batch"
+	"nightshift/ladder"
+)
+
+const (
+	benchSlots = 50
+	benchLines = 20_000
+)
+
+// BenchmarkHandler runs lines through the whole handler, keeper included, with
+// an instant answer, and as many tasks through a bare asynq handler with one
+// server of the same concurrency on the same Redis, in turn.
+func BenchmarkHandler(b *testing.B) {
+	r := newRig(b, batch.Options{})
+	var ours, bare time.Duration
+	for i := 0; b.Loop(); i++ {
+		bare += bareRun(b, r, i)
+		ours += ourRun(b, r, i)
+	}
+	n := float64(benchLines * b.N)
+	b.ReportMetric(n/ours.Seconds(), "lines/s")
+	b.ReportMetric(n/bare.Seconds(), "asynq_tasks/s")
+	b.ReportMetric(bare.Seconds()/ours.Seconds(), "of_bare_asynq")
+	b.ReportMetric(0, "ns/op")
+}
+
+func ourRun(b *testing.B, r *rig, i int) time.Duration {
+	id := fmt.Sprint("bench", i)
+	r.submit(id, benchLines, nil)
+	o := r.options(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome { return answer(q) })
+	o.Queues[0].Slots = benchSlots
+	o.Logger = slog.New(slog.DiscardHandler)
+	var ended atomic.Int64
+	all := make(chan struct{})
+	o.Observer = endings{&ended, all}
+	w := NewWorker(o)
+	start := time.Now()
+	if err := w.Start(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	<-all
+	took := time.Since(start)
+	if err := w.Stop(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	return took
+}
+
+// endings closes all when benchLines lines have ended.
+type endings struct {
+	n   *atomic.Int64
+	all chan struct{}
+}
+
+func (endings) Deferred(string, string) {}
+func (e endings) LinesEnded(_ string, _ batch.Outcome, n int) {
+	if e.n.Add(int64(n)) == benchLines {
+		close(e.all)
+	}
+}
+
+func bareRun(b *testing.B, r *rig, i int) time.Duration {
+	queue := fmt.Sprint("bare", i)
+	rdb := r.client(3)
+	enqueueAll(b, rdb, queue, func(n int) []byte { return fmt.Appendf(nil, `{"v":1,"b":"bench","l":%d}`, n) }, benchLines)
+	var done atomic.Int64
+	all := make(chan struct{})
+	s := asynq.NewServerFromRedisClient(rdb, asynq.Config{
+		Concurrency: benchSlots, Queues: map[string]int{queue: 1}, TaskCheckInterval: 100 * time.Millisecond,
+		LogLevel: asynq.ErrorLevel,
+	})
+	start := time.Now()
+	if err := s.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		if done.Add(1) == benchLines {
+			close(all)
+		}
+		return nil
+	})); err != nil {
+		b.Fatal(err)
+	}
+	<-all
+	took := time.Since(start)
+	s.Shutdown()
+	return took
+}
+
+// enqueueAll is asynq's client with 64 goroutines.
+func enqueueAll(b *testing.B, rdb redis.UniversalClient, queue string, payload func(int) []byte, n int) {
+	client := asynq.NewClientFromRedisClient(rdb)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				_, err := client.Enqueue(asynq.NewTask(TaskType, payload(i)), asynq.Queue(queue),
+					asynq.TaskID(fmt.Sprintf("%s:%08d", queue, i)), asynq.MaxRetry(5))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkSubmit validates lines and writes them to the backlog, and writes the same JSON by asynq's
+// client with 64 goroutines, in turn, and compares time and Redis memory.
+func BenchmarkSubmit(b *testing.B) {
+	for _, size := range []int{1 << 10, 4 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			r := newRig(b, batch.Options{})
+			rdb, content := r.client(3), file(benchLines, size)
+			payloads := bytes.Split(bytes.TrimSpace(content), []byte{'\n'})
+			var ours, theirs time.Duration
+			var ourBytes, theirBytes int64
+			for i := 0; b.Loop(); i++ {
+				id := fmt.Sprint("s", i)
+				before, start := used(b, rdb), time.Now()
+				d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: start, Again: true}
+				if err := r.submitFile(d, content); err != nil {
+					b.Fatal(err)
+				}
+				ours += time.Since(start)
+				middle, start := used(b, rdb), time.Now()
+				enqueueAll(b, rdb, id, func(n int) []byte { return payloads[n-1] }, benchLines)
+				theirs += time.Since(start)
+				ourBytes, theirBytes = ourBytes+middle-before, theirBytes+used(b, rdb)-middle
+			}
+			n := float64(benchLines * b.N)
+			b.ReportMetric(n/ours.Seconds(), "lines/s")
+			b.ReportMetric(theirs.Seconds()/ours.Seconds(), "x_asynq_speed")
+			b.ReportMetric(float64(ourBytes)/n, "redis_B/line")
+			b.ReportMetric(float64(ourBytes)/float64(theirBytes), "of_asynq_bytes")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func used(b *testing.B, rdb redis.UniversalClient) int64 {
+	info, err := rdb.Info(context.Background(), "memory").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "used_memory:")
+	n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,115 @@
+package tasks
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/keeper.lua
+var keeperLua string
+
+//go:embed lua/heartbeat.lua
+var heartbeatLua string
+
+const (
+	keeperKey  = "nightshift:{fleet}:keeper"
+	workersKey = "nightshift:{fleet}:workers"
+
+	// keeperLease is how long a dead keeper keeps the role.
+	keeperLease = 10 * time.Second
+	// heartbeatAge is when a worker that said nothing is taken for dead.
+	heartbeatAge = 10 * time.Second
+)
+
+// Fleet is what the workers of one Redis know of each other: heartbeats, and
+// who is the keeper. It is safe for concurrent use.
+type Fleet struct {
+	rdb       redis.UniversalClient
+	keeper    *redis.Script
+	heartbeat *redis.Script
+}
+
+// NewFleet returns the fleet of a Redis.
+func NewFleet(rdb redis.UniversalClient) *Fleet {
+	return &Fleet{rdb, redis.NewScript(keeperLua), redis.NewScript(heartbeatLua)}
+}
+
+// Heartbeat is what a worker says of itself every second.
+type Heartbeat struct {
+	ID         string               `json:"id"`
+	Host       string               `json:"host"`
+	PID        int                  `json:"pid"`
+	Version    string               `json:"version"`
+	ConfigHash string               `json:"config_hash"`
+	StartedAt  time.Time            `json:"started_at"`
+	Queues     map[string]QueueBeat `json:"queues"`
+}
+
+// QueueBeat is one queue of a heartbeat.
+type QueueBeat struct {
+	Slots  int `json:"slots"`
+	Active int `json:"active"`
+	Begun  int `json:"begun"` // tasks begun in the last 2 s
+}
+
+// Beat writes a heartbeat and returns those of all live workers.
+func (f *Fleet) Beat(ctx context.Context, h Heartbeat) ([]Heartbeat, error) {
+	body, err := json.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("encode heartbeat: %w", err)
+	}
+	return f.beat(ctx, h.ID, string(body))
+}
+
+// Leave removes a worker's heartbeat.
+func (f *Fleet) Leave(ctx context.Context, id string) error {
+	_, err := f.beat(ctx, id, "")
+	return err
+}
+
+// Workers returns the heartbeats of all live workers, by ID.
+func (f *Fleet) Workers(ctx context.Context) ([]Heartbeat, error) { return f.beat(ctx, "", "") }
+
+func (f *Fleet) beat(ctx context.Context, id, body string) ([]Heartbeat, error) {
+	all, err := f.heartbeat.Run(ctx, f.rdb, []string{workersKey}, id, body, heartbeatAge.Milliseconds()).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("heartbeat: %w", err)
+	}
+	var live []Heartbeat
+	for i := 1; i < len(all); i += 2 {
+		var h Heartbeat
+		if err := json.Unmarshal([]byte(all[i]), &h); err != nil {
+			return nil, fmt.Errorf("read heartbeat of %s: %w", all[i-1], err)
+		}
+		live = append(live, h)
+	}
+	slices.SortFunc(live, func(a, b Heartbeat) int { return strings.Compare(a.ID, b.ID) })
+	return live, nil
+}
+
+// Lead takes or renews the keeper's lease and returns its epoch; 0 means that
+// another holds it. The epoch grows whenever the lease changes hands or lapsed.
+func (f *Fleet) Lead(ctx context.Context, id string) (epoch int64, err error) {
+	return f.lead(ctx, id, keeperLease)
+}
+
+// Resign gives the keeper's lease up, so that another can take it at once.
+func (f *Fleet) Resign(ctx context.Context, id string) error {
+	_, err := f.lead(ctx, id, 0)
+	return err
+}
+
+func (f *Fleet) lead(ctx context.Context, id string, d time.Duration) (int64, error) {
+	epoch, err := f.keeper.Run(ctx, f.rdb, []string{keeperKey}, id, d.Milliseconds(), "").Int64()
+	if err != nil {
+		return 0, fmt.Errorf("keeper's lease: %w", err)
+	}
+	return epoch, nil
+}

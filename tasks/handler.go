@@ -1,0 +1,186 @@
+package tasks
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"nightshift/batch"
+	"nightshift/ladder"
+)
+
+// Lines is what attempts need of package batch.
+type Lines interface {
+	Begin(ctx context.Context, ref batch.Ref, token string) (batch.Begun, error)
+	Checkpoint(ctx context.Context, l batch.Lease, p batch.Progress) error
+	Suspend(ctx context.Context, l batch.Lease, p batch.Progress, w batch.Wait) error
+	Finish(ctx context.Context, l batch.Lease, p batch.Progress, o batch.Outcome, r batch.Result) error
+	Renew(ctx context.Context, ls []batch.Lease) (lost []batch.Lease, err error)
+}
+
+// Attempter runs one attempt; *ladder.Ladder is one.
+type Attempter interface {
+	Attempt(ctx context.Context, r ladder.Request, j ladder.Journal) ladder.Outcome
+}
+
+// Observer is told what the metrics count. Its methods must not block.
+type Observer interface {
+	Deferred(queue, reason string)
+	LinesEnded(queue string, o batch.Outcome, n int)
+}
+
+// Queue is one service class as a worker serves it.
+type Queue struct {
+	Name         string
+	Slots        int // attempts at a time in this process
+	Retries      int
+	ReleaseAhead int // 0: chosen by the keeper
+	Ladder       Attempter
+	// MaxCooldown stands for the end of a state that has no time of its own.
+	MaxCooldown time.Duration
+}
+
+// handler runs the attempts of one queue. It holds its own slots, because asynq
+// frees its slot while a handler that outlived its queue lease still runs.
+type handler struct {
+	queue  Queue
+	lines  Lines
+	leases *leases
+	pace   *pace
+	slots  chan struct{}
+	stop   <-chan struct{} // closed: no further call starts
+	calls  context.Context // ends when calls in flight must end
+	giveUp <-chan struct{} // closed: the process ends, stop retrying writes
+	gate   gate            // counts the attempts under way
+	obs    Observer
+	log    *slog.Logger
+	now    func() time.Time
+	random func() float64 // uniform over [0,1)
+}
+
+// ProcessTask implements asynq.Handler. The context is asynq's and is not used
+// for the attempt: its lease must never end a paid call.
+func (h *handler) ProcessTask(_ context.Context, task *asynq.Task) error {
+	ref, err := Decode(task.Payload())
+	var newer *VersionError
+	switch {
+	case errors.As(err, &newer):
+		return h.deferral(batch.Wait{Reason: "newer_worker"}, h.now().Add(time.Minute))
+	case err != nil:
+		h.log.Error("drop a task that is not ours", "queue", h.queue.Name, "error", err)
+		return nil
+	}
+	if !h.gate.enter() {
+		return h.handBack()
+	}
+	defer h.gate.leave()
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	case <-h.stop:
+		return h.handBack()
+	}
+	return h.attempt(ref)
+}
+
+// handBack returns a task that this worker will not begin; nothing is spent.
+func (h *handler) handBack() error {
+	return &Deferral{Reason: "worker_stopping", Until: ceilSecond(h.now())}
+}
+
+func (h *handler) attempt(ref batch.Ref) error {
+	lease := batch.Lease{Ref: ref, Token: newToken()}
+	ctx, cancel := context.WithCancelCause(h.calls)
+	defer cancel(nil)
+	begun, err := h.begin(ctx, lease)
+	if err != nil {
+		h.log.Warn("begin failed", "batch", ref.Batch, "line", ref.Line, "error", err)
+		return h.deferral(batch.Wait{Reason: ladder.ReasonStore}, h.now().Add(time.Second))
+	}
+	switch begun.Verdict {
+	case batch.Granted:
+	case batch.Held:
+		return h.deferral(batch.Wait{Reason: "another_worker"}, h.now().Add(begun.HeldFor))
+	default:
+		h.ended(begun.Verdict)
+		return nil
+	}
+	h.leases.add(lease, cancel)
+	defer h.leases.remove(lease)
+	h.pace.begin(h.now())
+	out := h.queue.Ladder.Attempt(ctx, h.request(lease, begun), &journal{h.lines, lease})
+	return h.apply(lease, begun, out)
+}
+
+// beginLimit bounds the wait for Redis at the start of an attempt.
+const beginLimit = 10 * time.Second
+
+func (h *handler) begin(ctx context.Context, l batch.Lease) (batch.Begun, error) {
+	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	defer cancel()
+	return h.lines.Begin(ctx, l.Ref, l.Token)
+}
+
+// ended counts the lines that Begin itself ended.
+func (h *handler) ended(v batch.Verdict) {
+	switch v {
+	case batch.BatchCancelled:
+		h.obs.LinesEnded(h.queue.Name, batch.Cancelled, 1)
+	case batch.DeadlinePassed:
+		h.obs.LinesEnded(h.queue.Name, batch.Expired, 1)
+	case batch.Lost:
+		h.obs.LinesEnded(h.queue.Name, batch.Failed, 1)
+	}
+}
+
+func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
+	return ladder.Request{
+		Batch: l.Ref.Batch, Line: l.Ref.Line, Generation: l.Ref.Generation,
+		CustomID: b.Line.CustomID, Endpoint: b.Line.Endpoint, Body: b.Line.Body,
+		Metadata: b.Line.Metadata, Rung: b.Line.Rung, Deadline: b.Description.Deadline,
+		Retries: h.queue.Retries, Progress: toLadder(b.Progress), Stop: h.stop,
+	}
+}
+
+// journal writes the progress of one attempt.
+type journal struct {
+	lines Lines
+	lease batch.Lease
+}
+
+// Checkpoint implements ladder.Journal.
+func (j *journal) Checkpoint(ctx context.Context, p ladder.Progress) error {
+	if err := j.lines.Checkpoint(ctx, j.lease, toBatch(p)); err != nil {
+		return fmt.Errorf("checkpoint %s line %d: %w", j.lease.Ref.Batch, j.lease.Ref.Line, err)
+	}
+	return nil
+}
+
+// toLadder and toBatch convert between the two packages' view of a line's
+// progress, which may not import each other.
+func toLadder(p batch.Progress) ladder.Progress {
+	return ladder.Progress{
+		Calls: p.Calls, Failures: p.Failures, Deferrals: p.Deferrals, RuledOut: p.RuledOut,
+		FirstRefused: p.FirstRefused, FirstLimited: p.FirstLimited,
+	}
+}
+
+func toBatch(p ladder.Progress) batch.Progress {
+	return batch.Progress{
+		Calls: p.Calls, Failures: p.Failures, Deferrals: p.Deferrals, RuledOut: p.RuledOut,
+		FirstRefused: p.FirstRefused, FirstLimited: p.FirstLimited,
+	}
+}
+
+// newToken returns a token that no other attempt has.
+func newToken() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,250 @@
+package tasks
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"nightshift/batch"
+	"nightshift/breaker"
+)
+
+// Backlog is what the keeper needs of package batch.
+type Backlog interface {
+	Backlogs(ctx context.Context) ([]batch.Backlog, error)
+	Release(ctx context.Context, id string, epoch int64, n int, room map[int]int) ([]batch.Ref, error)
+	Out(ctx context.Context, id string) ([]batch.OutEntry, error)
+	Touch(ctx context.Context, refs []batch.Ref) error
+	End(ctx context.Context, id string, epoch int64, o batch.Outcome, n int) (int, error)
+}
+
+// Breakers tells the keeper which models are open, by their configuration key.
+type Breakers interface {
+	Open(ctx context.Context, models []string) (map[string]bool, error)
+}
+
+// The keeper's rhythm.
+const (
+	tickEvery  = 100 * time.Millisecond // releases
+	leadEvery  = 2 * time.Second        // renews the lease of 10 s
+	wakeEvery  = 500 * time.Millisecond // looks for breakers that closed
+	sweepEvery = 10 * time.Second       // looks for tasks that vanished
+	// sweepAge is how old a released line must be before its task is looked for.
+	sweepAge = time.Minute
+	// tickLimit bounds one round, so that a silent Redis cannot hold the keeper
+	// beyond its lease.
+	tickLimit = 5 * time.Second
+)
+
+// Keeper is the leased background role, one in the fleet: it releases lines,
+// ends those of cancelled and expired batches, wakes those whose breaker closed
+// and brings back tasks that vanished.
+type Keeper struct {
+	id       string
+	fleet    *Fleet
+	backlog  Backlog
+	breakers Breakers
+	queue    *queues
+	queues   []Queue
+	obs      Observer
+	log      *slog.Logger
+	now      func() time.Time
+
+	mu    sync.Mutex
+	live  []Heartbeat
+	epoch atomic.Int64 // 0: another is the keeper
+
+	led, woke, swept time.Time
+	woken            map[string]time.Time // task ID -> the wake time it had
+}
+
+func newKeeper(id string, o Options, f *Fleet) *Keeper {
+	return &Keeper{
+		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
+		queues: o.Queues, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{},
+	}
+}
+
+// Leads says whether this process holds the keeper's lease.
+func (k *Keeper) Leads() bool { return k.epoch.Load() > 0 }
+
+// see takes the heartbeats of all live workers.
+func (k *Keeper) see(live []Heartbeat) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.live = live
+}
+
+// run keeps until the context ends, then gives the lease up.
+func (k *Keeper) run(ctx context.Context) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			k.resign(context.WithoutCancel(ctx))
+			return
+		case <-tick.C:
+			k.round(ctx)
+		}
+	}
+}
+
+func (k *Keeper) resign(ctx context.Context) {
+	if !k.Leads() {
+		return
+	}
+	k.epoch.Store(0)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := k.fleet.Resign(ctx, k.id); err != nil {
+		k.log.Warn("resign as keeper failed", "error", err)
+	}
+}
+
+func (k *Keeper) round(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tickLimit)
+	defer cancel()
+	if !k.lead(ctx) {
+		return
+	}
+	if err := k.keep(ctx); err != nil && ctx.Err() == nil {
+		k.log.Warn("keeper's round failed", "error", err)
+	}
+}
+
+// lead renews the lease when it is time and says whether this is the keeper.
+func (k *Keeper) lead(ctx context.Context) bool {
+	now := k.now()
+	if now.Sub(k.led) < leadEvery && now.After(k.led) {
+		return k.Leads()
+	}
+	k.led = now
+	epoch, err := k.fleet.Lead(ctx, k.id)
+	if err != nil {
+		k.log.Warn("keeper's lease not renewed", "error", err)
+		epoch = 0
+	}
+	if before := k.epoch.Swap(epoch); before == 0 && epoch > 0 {
+		k.log.Info("this worker is the keeper now", "worker", k.id, "epoch", epoch)
+		clear(k.woken)
+	}
+	return epoch > 0
+}
+
+func (k *Keeper) keep(ctx context.Context) error {
+	backlogs, err := k.backlog.Backlogs(ctx)
+	if err != nil {
+		return err
+	}
+	now := k.now()
+	if err := k.endDead(ctx, backlogs, now); err != nil {
+		return err
+	}
+	wake := due(&k.woke, now, wakeEvery)
+	for _, q := range k.queues {
+		if err := k.fill(ctx, q, backlogs, wake, now); err != nil {
+			return err
+		}
+	}
+	if due(&k.swept, now, sweepEvery) {
+		return k.sweep(ctx, backlogs, now)
+	}
+	return nil
+}
+
+// due says whether it is time again, and notes that it was done.
+func due(last *time.Time, now time.Time, every time.Duration) bool {
+	if since := now.Sub(*last); since >= 0 && since < every {
+		return false
+	}
+	*last = now
+	return true
+}
+
+// fill tops a queue up: first the lines that can go on, then new ones.
+func (k *Keeper) fill(ctx context.Context, q Queue, backlogs []batch.Backlog, wake bool, now time.Time) error {
+	pending, err := k.queue.pending(ctx, q.Name)
+	if err != nil {
+		return err
+	}
+	slots, begun := k.strength(q.Name)
+	room := ahead(q.ReleaseAhead, slots, begun) - pending
+	if wake {
+		n, err := k.wakeUp(ctx, q, backlogs, room)
+		if err != nil {
+			return err
+		}
+		room -= n
+	}
+	return k.release(ctx, q, backlogs, room, slots, now)
+}
+
+// strength returns the slots of all live workers for a queue, and how many
+// tasks they began in the last 2 s.
+func (k *Keeper) strength(queue string) (slots, begun int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range k.live {
+		slots += h.Queues[queue].Slots
+		begun += h.Queues[queue].Begun
+	}
+	return slots, begun
+}
+
+// ahead is how many tasks should be pending: what the queue began in 2 s, at
+// least half the slots, unless the configuration names a number.
+func ahead(configured, slots, begun int) int {
+	if slots == 0 {
+		return 0
+	}
+	if configured > 0 {
+		return configured
+	}
+	return max(begun, (slots+1)/2)
+}
+
+// openModels asks which of the models are open now.
+func (k *Keeper) openModels(ctx context.Context, entries []batch.OutEntry) (map[string]bool, error) {
+	seen := map[string]bool{}
+	var models []string
+	for _, e := range entries {
+		if m := e.Wait.Model; m != "" && !seen[m] {
+			seen[m] = true
+			models = append(models, m)
+		}
+	}
+	if len(models) == 0 {
+		return nil, nil
+	}
+	return k.breakers.Open(ctx, models)
+}
+
+// BreakerKeys adapts a breaker store to what the keeper asks.
+type BreakerKeys struct {
+	Store interface {
+		List(ctx context.Context, keys []breaker.Key) ([]breaker.Status, error)
+	}
+	Keys map[string]breaker.Key // by the model's configuration key
+}
+
+// Open implements Breakers.
+func (b BreakerKeys) Open(ctx context.Context, models []string) (map[string]bool, error) {
+	var keys []breaker.Key
+	for _, m := range models {
+		if k, ok := b.Keys[m]; ok {
+			keys = append(keys, k)
+		}
+	}
+	all, err := b.Store.List(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	open := map[string]bool{}
+	for _, s := range all {
+		open[s.Key.Model] = s.State != breaker.Closed
+	}
+	return open, nil
+}

@@ -1,0 +1,221 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"nightshift/batch"
+	"nightshift/ladder"
+)
+
+// dropping moves lines and then dies before they are enqueued, as a keeper that
+// is killed in the middle of a release.
+type dropping struct {
+	Backlog
+	released atomic.Int64
+}
+
+func (d *dropping) Release(ctx context.Context, id string, epoch int64, n int, room map[int]int) ([]batch.Ref, error) {
+	refs, err := d.Backlog.Release(ctx, id, epoch, n, room)
+	d.released.Add(int64(len(refs)))
+	return nil, errors.Join(err, errors.New("killed here"))
+}
+
+// Another keeper takes over, brings back what was moved and not enqueued, and
+// no line runs twice.
+func TestCase29_KeeperDiesInTheMiddleOfARelease(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 20, nil)
+	c := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		r.seen.add(q.Line)
+		return answer(q)
+	})
+	drop := &dropping{Backlog: r.store}
+	first := r.worker(c, func(o *Options) { o.Backlog = drop })
+	r.until(10*time.Second, "lines were moved and dropped", func() bool { return drop.released.Load() > 0 })
+	if err := first.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	// A minute later, by the clock of the next keeper.
+	r.worker(c, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(sweepAge + time.Second) } })
+	if s := r.done("b", 40*time.Second); s.Succeeded != 20 {
+		t.Errorf("status: %+v", s)
+	}
+	if lines, attempts := r.seen.total(); lines != 20 || attempts != 20 {
+		t.Errorf("%d attempts of %d lines", attempts, lines)
+	}
+}
+
+// A keeper that stalled and comes back with its old epoch is refused.
+func TestCase29_AnOldKeeperIsFencedOff(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 4, nil)
+	ctx := context.Background()
+	if refs, err := r.store.Release(ctx, "b", 7, 1, map[int]int{0: 9}); err != nil || len(refs) != 1 {
+		t.Fatalf("%v, %v", refs, err)
+	}
+	if refs, err := r.store.Release(ctx, "b", 6, 1, map[int]int{0: 9}); !errors.Is(err, batch.ErrFenced) {
+		t.Errorf("the old keeper released %v, %v", refs, err)
+	}
+}
+
+func TestCase29_APersonsPauseStays(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 3, nil)
+	in := asynq.NewInspectorFromRedisClient(r.client(3))
+	var runs atomic.Int64
+	c := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		runs.Add(1)
+		return answer(q)
+	})
+	// A queue exists for asynq once it had a task.
+	if _, err := r.store.Release(context.Background(), "b", 1, 1, map[int]int{0: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := newQueues(r.client(3)).enqueue(context.Background(), "q", batch.Ref{Batch: "b", Line: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.PauseQueue("q"); err != nil {
+		t.Fatal(err)
+	}
+	w := r.worker(c, nil)
+	r.until(20*time.Second, "the keeper released what may be pending", func() bool {
+		n, err := w.Keeper().Tasks(context.Background(), "q")
+		return err == nil && n.Pending == 3
+	})
+	if n := runs.Load(); n != 0 {
+		t.Fatalf("%d tasks ran in a paused queue", n)
+	}
+	if err := in.UnpauseQueue("q"); err != nil {
+		t.Fatal(err)
+	}
+	r.done("b", 20*time.Second)
+}
+
+// Workers that stop at any moment, also in the middle of a dequeue, lose and
+// double nothing.
+func TestCase43_StoppedFiveHundredTimes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, batch.Options{})
+	const n, fleets, stops = 3000, 20, 25
+	r.submit("b", n, nil)
+	c := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		r.seen.add(q.Line)
+		return answer(q)
+	})
+	var wg sync.WaitGroup
+	for range fleets {
+		wg.Go(func() {
+			for i := range stops {
+				w := NewWorker(r.options(c))
+				if err := w.Start(context.Background()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Duration(i*7) * time.Millisecond) // a different moment each time
+				if err := w.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.worker(c, nil)
+	if s := r.done("b", 90*time.Second); s.Succeeded != n {
+		t.Errorf("status: %+v", s)
+	}
+	if lines, attempts := r.seen.total(); lines != n || attempts != n {
+		t.Errorf("%d attempts of %d lines", attempts, lines)
+	}
+}
+
+// What a person deletes or archives in the queue dashboard comes back.
+func TestVanishedTasksComeBack(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 2, nil)
+	hold := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		if r.seen.add(q.Line) == 1 {
+			return deferred(q, "sim/a", time.Now().Add(time.Hour))
+		}
+		return answer(q)
+	})
+	shut := func(o *Options) { o.Breakers = &doors{open: map[string]bool{"sim/a": true}} }
+	w := r.worker(hold, shut)
+	r.until(20*time.Second, "both lines wait", func() bool {
+		n, err := w.Keeper().Tasks(context.Background(), "q")
+		return err == nil && n.Retry == 2
+	})
+	if err := w.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	in := asynq.NewInspector(redisOptions(r.redis))
+	defer in.Close()
+	if err := in.DeleteTask("q", "b:00000001.0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.ArchiveTask("q", "b:00000002.0"); err != nil {
+		t.Fatal(err)
+	}
+	r.worker(hold, func(o *Options) {
+		shut(o)
+		o.Now = func() time.Time { return time.Now().Add(sweepAge + time.Second) }
+	})
+	if s := r.done("b", 40*time.Second); s.Succeeded != 2 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+func TestLinesExpireOnTime(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 500, func(d *batch.Description) { d.Deadline = time.Now().Add(2 * time.Second) })
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		if q.Line <= 3 {
+			return answer(q)
+		}
+		return deferred(q, "sim/a", time.Now().Add(time.Hour))
+	}, func(o *Options) { o.Breakers = &doors{open: map[string]bool{"sim/a": true}} })
+	s := r.done("b", 20*time.Second)
+	if s.Succeeded != 3 || s.Expired != 497 {
+		t.Errorf("status: %+v", s)
+	}
+	if res := r.results("b")["c400"]; res.Error == nil || res.Error.Code != batch.CodeExpired {
+		t.Errorf("result: %+v", res)
+	}
+}
+
+// A cancelled batch settles though nobody asks for it; what was finished stays
+// and a call in flight keeps its answer (also cases 31, 37, 42).
+func TestCancelledBatchSettles(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 300, nil)
+	begun, goOn := make(chan struct{}, 300), make(chan struct{})
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		begun <- struct{}{}
+		if q.Line > 10 {
+			<-goOn
+		}
+		return answer(q)
+	}, nil)
+	for range 15 { // 10 answered, 5 in flight
+		<-begun
+	}
+	if err := r.store.Cancel(context.Background(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	r.until(20*time.Second, "the waiting lines are cancelled", func() bool {
+		s, err := r.store.Status(context.Background(), "b")
+		return err == nil && s.Cancelled == 285
+	})
+	close(goOn)
+	if s := r.done("b", 20*time.Second); s.Succeeded != 15 || s.Cancelled != 285 {
+		t.Errorf("status: %+v", s)
+	}
+	if len(r.results("b")) != 300 {
+		t.Error("not every line has a result")
+	}
+}

@@ -1,0 +1,138 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"nightshift/batch"
+	"nightshift/ladder"
+)
+
+// persistLimit is how long a suspend or finish is retried: a paid answer does
+// not die with the queue's lease or a restart of Redis.
+const persistLimit = 2 * time.Minute
+
+// apply turns the end of an attempt into the life of the line and the answer to
+// the queue. Every end of a line is a record and nil.
+func (h *handler) apply(l batch.Lease, b batch.Begun, out ladder.Outcome) error {
+	now := h.now()
+	switch out.End {
+	case ladder.Answered:
+		return h.finish(l, b, out, batch.Succeeded)
+	case ladder.Final:
+		return h.finish(l, b, out, batch.Failed)
+	case ladder.Failed:
+		return h.fail(l, b, out, now)
+	case ladder.Deferred:
+		return h.postpone(l, b, out, now)
+	default:
+		return h.interrupted(l, out, now)
+	}
+}
+
+// fail spends one of the queue's retries, or ends the line when none is left.
+func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now time.Time) error {
+	out.Progress.Failures++
+	if out.Progress.Failures > h.queue.Retries {
+		out.Message = fmt.Sprintf("%s (%s)", out.Message, out.Code)
+		out.Code = batch.CodeRetriesExhausted
+		return h.finish(l, b, out, batch.Failed)
+	}
+	until := ladder.Backoff(out.Progress.Failures, now, out.NotBefore, h.random())
+	until = ceilSecond(notPast(until, b.Description.Deadline))
+	f := &Failure{out.Progress.Failures, h.queue.Retries, out.Message, until}
+	return h.suspend(l, out.Progress, batch.Wait{Reason: "retry", Until: until}, f)
+}
+
+// postpone sends the line to wait for the earliest change; nothing is spent.
+func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now time.Time) error {
+	out.Progress.Deferrals++
+	waiters, rate := h.pace.crowd(now)
+	until := ladder.DeferUntil(ladder.Deferring{
+		Waits: out.Waits, Now: now, Deadline: b.Description.Deadline,
+		MaxCooldown: h.queue.MaxCooldown, Spread: ladder.Spread(waiters, rate), Random: h.random(),
+	})
+	w := ladder.First(out.Waits)
+	h.pace.postpone(until, now)
+	wait := batch.Wait{Model: w.Model, Reason: w.Reason, Until: until}
+	h.obs.Deferred(h.queue.Name, wait.Reason)
+	return h.suspend(l, out.Progress, wait, &Deferral{wait.Model, wait.Reason, until})
+}
+
+// interrupted ends an attempt that must not go on: the line is not ours any
+// more, its batch was cancelled (its next begin ends it), or this worker stops
+// and hands the line back. Nothing is spent, and it is no deferral.
+func (h *handler) interrupted(l batch.Lease, out ladder.Outcome, now time.Time) error {
+	back := &Deferral{Reason: "worker_stopping", Until: ceilSecond(now)}
+	if errors.Is(out.Err, batch.ErrCancelled) {
+		back.Reason = "cancelling"
+	}
+	return h.suspend(l, out.Progress, batch.Wait{}, back)
+}
+
+func (h *handler) suspend(l batch.Lease, p ladder.Progress, w batch.Wait, back error) error {
+	err := h.persist(func(ctx context.Context) error { return h.lines.Suspend(ctx, l, toBatch(p), w) })
+	switch {
+	case errors.Is(err, batch.ErrFenced), errors.Is(err, batch.ErrNotFound):
+		h.log.Warn("line is another's now", "batch", l.Ref.Batch, "line", l.Ref.Line)
+		return nil
+	case err != nil:
+		h.log.Error("suspend failed; the line runs again when its lease ends",
+			"batch", l.Ref.Batch, "line", l.Ref.Line, "error", err)
+	}
+	return back
+}
+
+func (h *handler) finish(l batch.Lease, b batch.Begun, out ladder.Outcome, o batch.Outcome) error {
+	r := result(b, out, h.now())
+	err := h.persist(func(ctx context.Context) error { return h.lines.Finish(ctx, l, toBatch(out.Progress), o, r) })
+	switch {
+	case err == nil:
+		h.obs.LinesEnded(h.queue.Name, o, 1)
+		return nil
+	case errors.Is(err, batch.ErrFenced), errors.Is(err, batch.ErrNotFound):
+		h.log.Warn("another ended the line first", "batch", l.Ref.Batch, "line", l.Ref.Line)
+		return nil
+	}
+	h.log.Error("finish failed; the line runs again when its lease ends",
+		"batch", l.Ref.Batch, "line", l.Ref.Line, "error", err)
+	return h.deferral(batch.Wait{Reason: ladder.ReasonStore}, h.now().Add(time.Second))
+}
+
+// persist retries a script on a context of its own until it answers, the limit
+// is reached, or the answer is a decision.
+func (h *handler) persist(f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), persistLimit)
+	defer cancel()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		once, done := context.WithTimeout(ctx, 10*time.Second)
+		err := f(once)
+		done()
+		if err == nil || errors.Is(err, batch.ErrFenced) || errors.Is(err, batch.ErrNotFound) {
+			return err
+		}
+		h.log.Warn("keep trying to write a line", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-h.giveUp:
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// deferral is one that is not recorded on the line: it never began.
+func (h *handler) deferral(w batch.Wait, until time.Time) error {
+	h.obs.Deferred(h.queue.Name, w.Reason)
+	return &Deferral{w.Model, w.Reason, ceilSecond(until)}
+}
+
+func notPast(t, deadline time.Time) time.Time {
+	if !deadline.IsZero() && t.After(deadline) {
+		return deadline
+	}
+	return t
+}

@@ -1,0 +1,116 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"nightshift/batch"
+)
+
+const (
+	// maxRetry is slack: asynq archives a task whose Retried reaches it, and
+	// Retried also counts crashes. The real budget is in the line's progress.
+	maxRetry = 1000
+	// taskTimeout keeps asynq's own timeout (30 min by default, and 0 means the
+	// default) away from calls: ours are limited by the model and the deadline.
+	taskTimeout = 24 * time.Hour
+)
+
+// queues is what the keeper does to asynq.
+type queues struct {
+	rdb       redis.UniversalClient
+	client    *asynq.Client
+	inspector *asynq.Inspector
+}
+
+func newQueues(rdb redis.UniversalClient) *queues {
+	return &queues{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+}
+
+// enqueue puts a line's task on its queue. A task that is there already is
+// success: its ID is fixed, and a lost reply must not show.
+func (q *queues) enqueue(ctx context.Context, queue string, ref batch.Ref) error {
+	body, err := Encode(ref)
+	if err != nil {
+		return err
+	}
+	_, err = q.client.EnqueueContext(ctx, asynq.NewTask(TaskType, body), asynq.Queue(queue),
+		asynq.TaskID(TaskID(ref)), asynq.MaxRetry(maxRetry), asynq.Timeout(taskTimeout))
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
+		return fmt.Errorf("enqueue task %s: %w", TaskID(ref), err)
+	}
+	return nil
+}
+
+// pending returns how many tasks wait to be taken. asynq's own question for it
+// samples the memory of a queue, which is too dear ten times a second.
+func (q *queues) pending(ctx context.Context, queue string) (int, error) {
+	n, err := q.rdb.LLen(ctx, "asynq:{"+queue+"}:pending").Result()
+	if err != nil {
+		return 0, fmt.Errorf("count pending tasks of %s: %w", queue, err)
+	}
+	return int(n), nil
+}
+
+// wake makes a waiting task pending at once; one that does not wait is left.
+func (q *queues) wake(queue string, ref batch.Ref) error {
+	err := q.inspector.RunTask(queue, TaskID(ref))
+	if err != nil && !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound) {
+		// A task that is pending or active already needs no waking; asynq has no
+		// typed error for that.
+		if info, e := q.inspector.GetTaskInfo(queue, TaskID(ref)); e == nil && awake(info.State) {
+			return nil
+		}
+		return fmt.Errorf("wake task %s: %w", TaskID(ref), err)
+	}
+	return nil
+}
+
+func awake(s asynq.TaskState) bool { return s == asynq.TaskStatePending || s == asynq.TaskStateActive }
+
+// mend brings a line's task back where it vanished: deleted by hand, archived,
+// or lost by Redis.
+func (q *queues) mend(ctx context.Context, queue string, ref batch.Ref) (mended bool, err error) {
+	info, err := q.inspector.GetTaskInfo(queue, TaskID(ref))
+	switch {
+	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+		return true, q.enqueue(ctx, queue, ref)
+	case err != nil:
+		return false, fmt.Errorf("look for task %s: %w", TaskID(ref), err)
+	}
+	switch info.State {
+	case asynq.TaskStateArchived:
+		return true, q.wake(queue, ref)
+	case asynq.TaskStateCompleted:
+		if err := q.inspector.DeleteTask(queue, TaskID(ref)); err != nil {
+			return false, fmt.Errorf("delete completed task %s: %w", TaskID(ref), err)
+		}
+		return true, q.enqueue(ctx, queue, ref)
+	}
+	return false, nil
+}
+
+// Counts are the tasks of one queue by asynq's state.
+type Counts struct {
+	Pending, Active, Scheduled, Retry, Archived int
+}
+
+// Tasks counts the tasks of a queue in one round trip; one that does not exist
+// yet has none.
+func (k *Keeper) Tasks(ctx context.Context, queue string) (Counts, error) {
+	key := "asynq:{" + queue + "}:"
+	p := k.queue.rdb.Pipeline()
+	pending, active := p.LLen(ctx, key+"pending"), p.LLen(ctx, key+"active")
+	scheduled, retry, archived := p.ZCard(ctx, key+"scheduled"), p.ZCard(ctx, key+"retry"), p.ZCard(ctx, key+"archived")
+	if _, err := p.Exec(ctx); err != nil {
+		return Counts{}, fmt.Errorf("count tasks of %s: %w", queue, err)
+	}
+	return Counts{
+		int(pending.Val()), int(active.Val()), int(scheduled.Val()), int(retry.Val()), int(archived.Val()),
+	}, nil
+}

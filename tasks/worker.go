@@ -1,0 +1,238 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// Options says what a worker serves and with what.
+type Options struct {
+	Queues []Queue
+	Lines  Lines
+	// Backlog, Breakers and Fleet serve the keeper, which every worker can be.
+	Backlog  Backlog
+	Breakers Breakers
+	// QueueRedis is asynq's own client of Redis: it must retry for longer than a
+	// restart takes, since asynq cannot mend a failed ack. EnqueueRedis is the
+	// keeper's; it is another one.
+	QueueRedis   redis.UniversalClient
+	EnqueueRedis redis.UniversalClient
+	// ShutdownTimeout is how long calls in flight may take to finish at Stop.
+	ShutdownTimeout time.Duration
+	Version         string
+	ConfigHash      string
+	Observer        Observer
+	Logger          *slog.Logger
+	// Now and Random are the clock and a source uniform over [0,1).
+	// Default to time.Now and math/rand.
+	Now    func() time.Time
+	Random func() float64
+	// RenewEvery is how often leases of lines are renewed. Defaults to 10 s.
+	RenewEvery time.Duration
+}
+
+// queueGrace is how much longer asynq's shutdown lasts than ours: ours must end
+// first, or asynq hands a task back whose call is still being paid for.
+const queueGrace = 10 * time.Second
+
+// Worker serves queues, and is the keeper when it holds the lease. Start it
+// once and stop it once.
+type Worker struct {
+	opts     Options
+	id       string
+	started  time.Time
+	leases   *leases
+	keeper   *Keeper
+	fleet    *Fleet
+	handlers []*handler
+	servers  []*asynq.Server
+	stop     chan struct{}      // closed: no further call
+	giveUp   chan struct{}      // closed: no further retry of a write
+	cutCalls context.CancelFunc // ends calls in flight
+	endLoops context.CancelFunc
+	loops    sync.WaitGroup
+	stopOnce sync.Once
+}
+
+// NewWorker returns a worker that is not started.
+func NewWorker(o Options) *Worker {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.RenewEvery == 0 {
+		o.RenewEvery = renewEvery
+	}
+	w := &Worker{
+		opts: o, id: workerID(), leases: newLeases(o.Lines, o.Logger), fleet: NewFleet(o.EnqueueRedis),
+		stop: make(chan struct{}), giveUp: make(chan struct{}),
+	}
+	w.keeper = newKeeper(w.id, o, w.fleet)
+	return w
+}
+
+func workerID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), newToken()[:6])
+}
+
+// ID returns the worker's name in the fleet.
+func (w *Worker) ID() string { return w.id }
+
+// Keeper returns the worker's keeper role.
+func (w *Worker) Keeper() *Keeper { return w.keeper }
+
+// Start begins to take tasks. It returns when all servers run.
+func (w *Worker) Start(ctx context.Context) error {
+	if err := w.opts.QueueRedis.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("start worker: reach redis: %w", err)
+	}
+	w.started = w.opts.Now()
+	calls, cutCalls := context.WithCancel(context.Background())
+	loops, endLoops := context.WithCancel(context.Background())
+	w.cutCalls, w.endLoops = cutCalls, endLoops
+	for _, q := range w.opts.Queues {
+		h := w.handler(q, calls)
+		w.handlers = append(w.handlers, h)
+		w.servers = append(w.servers, w.server(q))
+	}
+	w.loop(func() { w.leases.run(loops, w.opts.RenewEvery) })
+	w.loop(func() { w.beats(loops) })
+	w.loop(func() { w.keeper.run(loops) })
+	for i, s := range w.servers {
+		if err := s.Start(w.handlers[i]); err != nil {
+			return errors.Join(fmt.Errorf("start queue %s: %w", w.opts.Queues[i].Name, err), w.Stop(ctx))
+		}
+	}
+	return nil
+}
+
+func (w *Worker) loop(f func()) {
+	w.loops.Add(1)
+	go func() {
+		defer w.loops.Done()
+		f()
+	}()
+}
+
+func (w *Worker) handler(q Queue, calls context.Context) *handler {
+	return &handler{
+		queue: q, lines: w.opts.Lines, leases: w.leases, pace: newPace(q.Slots),
+		slots: make(chan struct{}, q.Slots), stop: w.stop, giveUp: w.giveUp, calls: calls,
+		obs: w.opts.Observer, log: w.opts.Logger, now: w.opts.Now, random: w.opts.Random,
+	}
+}
+
+// server is the asynq server of one queue, with the settings that its measured
+// traps ask for (docs/adr/0002).
+func (w *Worker) server(q Queue) *asynq.Server {
+	return asynq.NewServerFromRedisClient(w.opts.QueueRedis, asynq.Config{
+		Concurrency: q.Slots, Queues: map[string]int{q.Name: 1},
+		TaskCheckInterval: 100 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
+		ShutdownTimeout: w.opts.ShutdownTimeout + queueGrace,
+		RetryDelayFunc:  retryDelay(w.opts.Now), IsFailure: isFailure,
+		Logger: queueLog{w.opts.Logger}, LogLevel: asynq.WarnLevel,
+	})
+}
+
+// Stop takes no more tasks, starts no further call, lets calls in flight finish
+// within the shutdown timeout (or until ctx ends), and hands the rest back unspent.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.stopOnce.Do(func() { w.shutdown(ctx) })
+	return nil
+}
+
+func (w *Worker) shutdown(ctx context.Context) {
+	if w.endLoops == nil {
+		return // never started
+	}
+	close(w.stop)
+	for _, h := range w.handlers {
+		h.gate.shut()
+	}
+	for _, s := range w.servers {
+		s.Stop()
+	}
+	done := w.attemptsDone()
+	limit := time.NewTimer(w.opts.ShutdownTimeout)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	w.cutCalls()
+	select {
+	case <-done:
+	case <-time.After(queueGrace / 2): // their last writes
+	}
+	close(w.giveUp)
+	for _, s := range w.servers {
+		s.Shutdown()
+	}
+	<-done
+	w.endLoops()
+	w.loops.Wait()
+}
+
+func (w *Worker) attemptsDone() <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		for _, h := range w.handlers {
+			h.gate.wait()
+		}
+		close(done)
+	}()
+	return done
+}
+
+// beats writes the heartbeat every second until the context ends.
+func (w *Worker) beats(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if live, err := w.fleet.Beat(ctx, w.heartbeat()); err == nil {
+			w.keeper.see(live)
+		} else if ctx.Err() == nil {
+			w.opts.Logger.Warn("heartbeat failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			if err := w.fleet.Leave(last, w.id); err != nil {
+				w.opts.Logger.Warn("leave the fleet failed", "error", err)
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *Worker) heartbeat() Heartbeat {
+	host, _ := os.Hostname()
+	h := Heartbeat{
+		ID: w.id, Host: host, PID: os.Getpid(), Version: w.opts.Version, ConfigHash: w.opts.ConfigHash,
+		StartedAt: w.started, Queues: map[string]QueueBeat{},
+	}
+	for _, s := range w.handlers {
+		h.Queues[s.queue.Name] = QueueBeat{
+			Slots: s.queue.Slots, Active: len(s.slots), Begun: s.pace.begunWithin(2*time.Second, w.opts.Now()),
+		}
+	}
+	return h
+}
