@@ -144,8 +144,11 @@ func (c *checker) model(m Model) {
 	if !c.keyless {
 		c.keyEnv(p.child("api_key_env"), m.APIKeyEnv)
 	}
-	if c.isSet(p.child("timeout")) && c.isSet(p.child("first_token")) && m.FirstToken > m.Timeout {
+	if m.FirstToken > m.Timeout {
 		c.pair(p, "first_token", "timeout", duration(m.FirstToken), duration(m.Timeout))
+	}
+	if m.Idle > m.Timeout {
+		c.pair(p, "idle", "timeout", duration(m.Idle), duration(m.Timeout))
 	}
 	c.breaker(m.Breaker, p.child("breaker"))
 }

@@ -167,23 +167,33 @@ func TestParse_SetTakesPlainValues(t *testing.T) {
 	}
 }
 
-// TestParse_BadFiles loads every file of testdata/bad. Each ends with the
-// problems that are expected of it, all of them and no others.
-func TestParse_BadFiles(t *testing.T) {
-	t.Parallel()
+func badFiles(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) < 90 {
 		t.Fatalf("found %d files: %v", len(files), err)
 	}
-	for _, file := range files {
+	return files
+}
+
+func readFile(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestParse_BadFiles loads every file of testdata/bad. Each ends with the
+// problems that are expected of it, all of them and no others.
+func TestParse_BadFiles(t *testing.T) {
+	t.Parallel()
+	for _, file := range badFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, want, _ := strings.Cut(string(data), "#want\n")
-			_, err = Parse("nightshift.yaml", []byte(text), env)
+			text, want, _ := strings.Cut(string(readFile(t, file)), "#want\n")
+			_, err := Parse("nightshift.yaml", []byte(text), env)
 			if err == nil {
 				t.Fatal("it loads")
 			}
@@ -205,11 +215,8 @@ func TestParse_BadFiles(t *testing.T) {
 // what it uses of later issues is named as such.
 func TestParse_DesignExample(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/design.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Parse("nightshift.yaml", data, func(string) (string, bool) { return "embedded", true })
+	data := readFile(t, "testdata/design.yaml")
+	_, err := Parse("nightshift.yaml", data, func(string) (string, bool) { return "embedded", true })
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		t.Fatalf("error: %v", err)

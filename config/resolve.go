@@ -70,10 +70,10 @@ func (d *decoder) resolveModel(m *Model, cfg *Config) {
 		m.APIKeyEnv, m.APIKeyFile = p.APIKeyEnv, p.APIKeyFile
 	}
 	if m.FirstToken == 0 {
-		m.FirstToken = silence(m.Tier)
+		m.FirstToken = min(silence(m.Tier), m.Timeout)
 	}
 	if m.Idle == 0 {
-		m.Idle = silence(m.Tier)
+		m.Idle = min(silence(m.Tier), m.Timeout)
 	}
 	d.inheritBreaker(&m.Breaker, cfg.Breaker, path{"models", m.Key, "breaker"})
 }

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// keyPatterns returns the path of every key below a type, "*" for names and
+// indices, in the order of the structs.
+func keyPatterns(t reflect.Type, prefix string) []string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return keyPatterns(t.Elem(), prefix)
+	case reflect.Map, reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return keyPatterns(t.Elem(), prefix+".*")
+		}
+	case reflect.Struct:
+		var keys []string
+		for i := range t.NumField() {
+			if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+				keys = append(keys, keyPatterns(t.Field(i).Type, strings.TrimPrefix(prefix+"."+key, "."))...)
+			}
+		}
+		return keys
+	}
+	return []string{prefix}
+}
+
+func allKeys() []string { return keyPatterns(reflect.TypeFor[Config](), "") }
+
+// pattern makes a path comparable with keyPatterns.
+func pattern(p path) string {
+	out := slices.Clone(p)
+	for i, s := range out {
+		named := i == 1 && slices.Contains([]string{"providers", "models", "ladders", "queues"}, out[0]) || i == 2 && out[1] == "producers"
+		if named || strings.HasPrefix(s, "[") {
+			out[i] = "*"
+		}
+	}
+	return strings.Join(out, ".")
+}
+
+// decodeSample returns the places that the sample sets.
+func decodeSample(t *testing.T) map[string]place {
+	t.Helper()
+	ps := &problems{file: "sample.yaml"}
+	d := &decoder{problems: ps, places: map[string]place{}}
+	d.decode(parseTree(Sample(), ps), reflect.ValueOf(&Config{}).Elem(), "", nil, position{})
+	if err := ps.err(); err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]place{}
+	for _, pl := range d.places {
+		places[pattern(pl.path)] = pl
+	}
+	return places
+}
+
+func TestSample_Loads(t *testing.T) {
+	t.Parallel()
+	cfg, err := Parse("nightshift.yaml", Sample(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := mustParse(t, minimal)
+	def.Redis.Source, cfg.Guard.Producers = FromFile, nil // {} in the sample
+	for _, blocks := range [][2]any{
+		{def.Redis, cfg.Redis},
+		{def.Timezone, cfg.Timezone},
+		{def.Queues, cfg.Queues},
+		{def.Breaker, cfg.Breaker},
+		{def.Guard, cfg.Guard},
+		{def.Batches, cfg.Batches},
+		{def.Worker, cfg.Worker},
+		{def.CallLog, cfg.CallLog},
+		{def.Dashboard, cfg.Dashboard},
+		{def.Metrics, cfg.Metrics},
+	} {
+		if diff := cmp.Diff(blocks[0], blocks[1]); diff != "" {
+			t.Errorf("the sample departs from the defaults (-default +sample):\n%s", diff)
+		}
+	}
+}
+
+// TestSample_ShowsEveryKey: every key stands in it, or in a comment of it where
+// it would exclude another or is still to come.
+func TestSample_ShowsEveryKey(t *testing.T) {
+	t.Parallel()
+	places := decodeSample(t)
+	later := Later()
+	for _, key := range allKeys() {
+		name := key[strings.LastIndex(key, ".")+1:]
+		_, set := places[key]
+		commented := regexp.MustCompile(`(?m)#.*\b` + regexp.QuoteMeta(name) + `:`).Match(Sample())
+		isLater := slices.ContainsFunc(later, func(k LaterKey) bool { return covers(k.Key, key) })
+		asInBlock := strings.Contains(key, ".*.breaker.")
+		if !set && !commented && !asInBlock {
+			t.Errorf("the sample does not show %s", key)
+		}
+		if set && isLater && !strings.Contains(lineOf(Sample(), places[key].pos.line), "later") {
+			t.Errorf("line %d: %s is not marked later", places[key].pos.line, key)
+		}
+	}
+}
+
+// covers says whether a row is about a key.
+func covers(row, key string) bool { return row == key || strings.HasPrefix(key, row+".") }
+
+func lineOf(text []byte, n int) string { return strings.Split(string(text), "\n")[n-1] }
+
+func TestSample_NewcomerEditsFewLines(t *testing.T) {
+	t.Parallel()
+	if n := strings.Count(string(Sample()), "# EDIT"); n == 0 || n > 11 { // one of them explains the word
+		t.Errorf("%d lines are marked EDIT", n)
+	}
+}
+
+// TestLater_RowsAreKeys: a row for a key that is gone, or for a value that the
+// key cannot have, would never refuse anything.
+func TestLater_RowsAreKeys(t *testing.T) {
+	t.Parallel()
+	keys := allKeys()
+	for _, row := range Later() {
+		if !slices.ContainsFunc(keys, func(k string) bool { return covers(row.Key, k) }) {
+			t.Errorf("no key %s", row.Key)
+		}
+	}
+}
+
+// TestLater_EveryRowIsRefusedByAFixture: testdata/bad shows each refusal.
+func TestLater_EveryRowIsRefusedByAFixture(t *testing.T) {
+	t.Parallel()
+	refused := map[string]bool{}
+	for _, file := range badFiles(t) {
+		_, err := Parse("nightshift.yaml", readFile(t, file), env)
+		e, _ := errors.AsType[*Error](err)
+		for _, p := range e.Problems {
+			if strings.Contains(p.What, "not supported yet") {
+				refused[pattern(strings.Split(strings.ReplaceAll(p.Key, "[", ".["), "."))] = true
+			}
+		}
+	}
+	for _, row := range Later() {
+		if !refused[row.Key] {
+			t.Errorf("no fixture for %s; there are %v", row.Key, slices.Sorted(maps.Keys(refused)))
+		}
+	}
+}
