@@ -1,0 +1,161 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+// OpenAIOptions says how a provider of the OpenAI family is reached.
+type OpenAIOptions struct {
+	// BaseURL ends where the endpoints begin, e.g. "https://api.openai.com/v1".
+	// A query in it, such as Azure's api-version, goes out with every call.
+	BaseURL string
+	// Headers go out with every call, over the adapter's own.
+	Headers map[string]string
+	// Key returns the API key; it is asked at each call, so that a changed file
+	// is seen. Nil or "" sends no Authorization header.
+	Key func(ctx context.Context) (string, error)
+	// HTTPClient replaces the adapter's own. Redirects are never followed, and
+	// its Timeout should be 0: the limit is the request's.
+	HTTPClient *http.Client
+	// UserAgent replaces "nightshift".
+	UserAgent string
+	// MaxResponse limits an answer, in bytes. Defaults to 64 MiB.
+	MaxResponse int64
+}
+
+// OpenAI calls the APIs of the OpenAI family through the official SDK, whose
+// retries are off and whose view of the environment is closed.
+type OpenAI struct {
+	client      openai.Client
+	http        *http.Client
+	key         func(ctx context.Context) (string, error)
+	maxResponse int64
+	broken      error // why no call can be made: the base URL
+}
+
+const defaultMaxResponse = 64 << 20
+
+// NewOpenAI returns an adapter. A base URL that cannot be one shows at the
+// first call, as Misconfigured.
+func NewOpenAI(o OpenAIOptions) *OpenAI {
+	a := &OpenAI{http: newHTTPClient(o.HTTPClient), key: o.Key, maxResponse: o.MaxResponse}
+	if a.maxResponse <= 0 {
+		a.maxResponse = defaultMaxResponse
+	}
+	opts := []option.RequestOption{
+		option.WithBaseURL(o.BaseURL),
+		option.WithHTTPClient(a.http),
+		option.WithMaxRetries(0), // a retry is a purchase; the ladder decides on it
+		option.WithHeader("User-Agent", cmp.Or(o.UserAgent, "nightshift")),
+	}
+	base, err := parseBase(o.BaseURL)
+	a.broken = err
+	for name, values := range base.Query() {
+		opts = append(opts, option.WithQuery(name, values[0]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		opts = append(opts, option.WithHeader(name, o.Headers[name]))
+	}
+	// Not openai.NewClient: it reads the key, the base URL, the organization,
+	// the project and headers from OPENAI_* variables, and would send the key
+	// of one provider to another.
+	a.client = openai.Client{Options: opts}
+	return a
+}
+
+// parseBase returns the base URL, or an empty one and why it cannot be one.
+func parseBase(s string) (*url.URL, error) {
+	base, err := url.Parse(s)
+	if err != nil {
+		return &url.URL{}, errors.New("parse base URL: it is not a URL") // the error would quote it
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return &url.URL{}, errors.New("parse base URL: it must be http or https with a host")
+	}
+	return base, nil
+}
+
+// Close closes idle connections. Calls in flight are not ended by it.
+func (a *OpenAI) Close() { a.http.CloseIdleConnections() }
+
+// Call makes one HTTP request. Its error is always an *Error.
+func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
+	body, err := spliceBody(r.Body, r.Model, r.Set, r.Drop)
+	if err != nil {
+		return Answer{}, &Error{Kind: InvalidRequest, Message: "the body of the request cannot be sent", Err: err}
+	}
+	if a.broken != nil {
+		return Answer{}, &Error{Kind: Misconfigured, Scope: ScopeParent, Message: a.broken.Error(), Err: a.broken}
+	}
+	limit := &timeoutError{r.Timeout}
+	callCtx, cancel := context.WithTimeoutCause(ctx, r.Timeout, limit)
+	defer cancel()
+	key, err := a.readKey(callCtx)
+	if err != nil {
+		return Answer{}, a.unsent(callCtx, limit, err)
+	}
+	x := &exchange{idempotencyKey: r.IdempotencyKey, maxBody: a.maxResponse}
+	opts := []option.RequestOption{option.WithMiddleware(x.roundTrip)}
+	if key != "" {
+		opts = append(opts, option.WithAPIKey(key))
+	}
+	var unread *http.Response // makes the SDK leave the body alone
+	err = a.client.Post(callCtx, endpointPath(r.Endpoint), body, &unread, opts...)
+	if x.response == nil || x.err != nil && x.response.StatusCode < 400 {
+		return Answer{}, notAnswered(callCtx, limit, x, err)
+	}
+	// What the SDK makes of the response does not matter: it decodes only the
+	// shapes of OpenAI itself.
+	answer, refusal := readResponse(x.response.StatusCode, x.response.Header, x.body, time.Now())
+	if refusal != nil {
+		return Answer{}, refusal
+	}
+	return answer, nil
+}
+
+func (a *OpenAI) readKey(ctx context.Context) (string, error) {
+	if a.key == nil {
+		return "", nil
+	}
+	key, err := a.key(ctx)
+	if err != nil {
+		return "", err
+	}
+	key = strings.TrimSpace(key) // files end in a newline
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("the API key holds characters that no header can carry")
+	}
+	return key, nil
+}
+
+// unsent is the error of a call whose key could not be read.
+func (a *OpenAI) unsent(ctx context.Context, limit *timeoutError, err error) *Error {
+	if e := ended(ctx, limit); e != nil {
+		return e
+	}
+	return &Error{Kind: Misconfigured, Scope: ScopeParent, Message: "the API key cannot be read", Err: err}
+}
+
+// endpointPath returns an endpoint as a reference to a base URL that already
+// ends in the version, as the SDKs of the family have it.
+func endpointPath(endpoint string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(endpoint, "/v1"), "/")
+}
+
+// timeoutError is the cause of a context that the call's own limit ended. It
+// is compared by identity.
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }

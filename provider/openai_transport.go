@@ -1,0 +1,173 @@
+package provider
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// idleConns is how many connections to one host are kept between calls. Go's
+// default of 2 makes a fleet with 50 slots a worker dial for nearly every call.
+const idleConns = 1024
+
+// newHTTPClient returns a client that follows no redirect: a POST that is sent
+// on would carry the key and the prompt to a host that nobody configured.
+func newHTTPClient(given *http.Client) *http.Client {
+	c := &http.Client{}
+	if given != nil {
+		*c = *given
+	}
+	if c.Transport == nil {
+		c.Transport = newTransport()
+	}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           idleConns,
+		MaxIdleConnsPerHost:    idleConns,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+		// Calls are silent for minutes; a ping tells a slow model from a dead
+		// connection.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}
+
+var errTooLarge = errors.New("the response is larger than the limit")
+
+// maxErrorBody is how much of an error's body is read; the rest is cut off.
+const maxErrorBody = 1 << 20
+
+// exchange is one request and its response, read to the end.
+type exchange struct {
+	idempotencyKey string
+	maxBody        int64
+
+	response *http.Response // nil where none came
+	body     []byte
+	err      error // why the body is not whole
+}
+
+// roundTrip is the innermost middleware of the SDK. It reads the body itself,
+// since the SDK would read any amount, and drop what it has read of a body that
+// breaks off.
+func (x *exchange) roundTrip(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	// net/http repeats a request that carries "Idempotency-Key", spelled just
+	// so, by itself when a reused connection breaks. That would be a second
+	// purchase behind our back; in lower case it is only a header.
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if v, ok := req.Header[name]; ok {
+			delete(req.Header, name)
+			req.Header[strings.ToLower(name)] = v
+		}
+	}
+	if x.idempotencyKey != "" {
+		req.Header["idempotency-key"] = []string{x.idempotencyKey}
+	}
+	res, err := next(req)
+	if err != nil {
+		return res, err
+	}
+	defer res.Body.Close()
+	x.response = res
+	x.body, x.err = x.read(res)
+	return &http.Response{
+		Status: res.Status, StatusCode: res.StatusCode, Header: res.Header,
+		Request: res.Request, Body: http.NoBody,
+	}, nil
+}
+
+func (x *exchange) read(res *http.Response) ([]byte, error) {
+	if res.StatusCode >= 400 {
+		return io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, x.maxBody+1))
+	if err == nil && int64(len(body)) > x.maxBody {
+		return nil, errTooLarge
+	}
+	return body, err
+}
+
+// notAnswered is the error of a call that brought no whole response.
+func notAnswered(ctx context.Context, limit *timeoutError, x *exchange, err error) *Error {
+	if e := ended(ctx, limit); e != nil {
+		return e
+	}
+	e := &Error{Kind: Unavailable, Err: err}
+	if x.response != nil {
+		e.Err = x.err
+		e.StatusCode = x.response.StatusCode
+		e.RequestID = requestID(x.response.Header)
+	}
+	var inURL *url.Error
+	if errors.As(e.Err, &inURL) {
+		e.Err = inURL.Err // the URL may carry a key in its query
+	}
+	e.Message = transportMessage(e.Err, x.response != nil)
+	return e
+}
+
+// ended says whether a call's context was ended, and by whom; nil: it was not.
+func ended(ctx context.Context, limit *timeoutError) *Error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return nil
+	case cause == error(limit):
+		return &Error{Kind: Timeout, Message: limit.Error(), Err: context.DeadlineExceeded}
+	default:
+		return &Error{Kind: Canceled, Message: "the call was ended by us", Err: cause}
+	}
+}
+
+// transportMessage names a failure of the connection. The error itself is not
+// quoted: it can hold addresses and whatever a proxy said.
+func transportMessage(err error, begun bool) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.Is(err, errTooLarge):
+		return errTooLarge.Error()
+	case errors.As(err, &dns):
+		return "the provider's host name cannot be resolved"
+	case isTLS(err):
+		return "no secure connection to the provider: its certificate or handshake failed"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset"
+	case begun:
+		return "the connection broke off in the middle of the answer"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was closed without an answer"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "the provider cannot be reached"
+	default:
+		return "the exchange with the provider failed"
+	}
+}
+
+func isTLS(err error) bool {
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	var verify *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	return errors.As(err, &alert) || errors.As(err, &record) || errors.As(err, &verify) ||
+		errors.As(err, &authority) || errors.As(err, &host)
+}

@@ -1,0 +1,186 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+var errNotObject = errors.New("the body is not a JSON object")
+
+// spliceBody returns the body with the model's name and a rung's set and drop,
+// and every other byte as it came in: a body that is decoded and encoded again
+// loses the format of its numbers, repeated keys and the order of keys.
+//
+// A field that is there keeps its place, a new one goes to the end; a key that
+// is there twice is changed twice. Set wins over drop, and model over both; an
+// empty model leaves the body's own.
+func spliceBody(body []byte, model string, set map[string]any, drop []string) ([]byte, error) {
+	values, err := encodeValues(model, set)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := scanObject(body)
+	if err != nil {
+		return nil, err
+	}
+	out := append(make([]byte, 0, len(body)+256), body[:obj.open]...)
+	first := true
+	comma := func() {
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+	}
+	for _, m := range obj.members {
+		value, changed := values[m.key]
+		if !changed && slices.Contains(drop, m.key) {
+			continue
+		}
+		if !changed {
+			value = body[m.value:m.end]
+		}
+		comma()
+		out = append(out, body[m.lead:m.value]...)
+		out = append(out, value...)
+		out = append(out, body[m.end:m.sep]...)
+	}
+	for _, key := range obj.missing(values) {
+		comma()
+		out = append(out, encodeString(key)...)
+		out = append(out, ':')
+		out = append(out, values[key]...)
+	}
+	return append(out, body[obj.tail:]...), nil
+}
+
+// encodeValues returns the JSON of every field that is set.
+func encodeValues(model string, set map[string]any) (map[string][]byte, error) {
+	values := make(map[string][]byte, len(set)+1)
+	for key, v := range set {
+		b, err := encodeJSON(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode field %q: %w", key, err)
+		}
+		values[key] = b
+	}
+	if model != "" {
+		values["model"] = encodeString(model)
+	}
+	return values, nil
+}
+
+// encodeJSON encodes without the escapes for HTML, which no API needs.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func encodeString(s string) []byte {
+	b, _ := encodeJSON(s) // a string always encodes
+	return b
+}
+
+// object is the top level of a body, as offsets into it.
+type object struct {
+	open    int // behind the opening brace
+	tail    int // behind the last value: white space and the closing brace follow
+	members []member
+}
+
+// member is one field: body[lead:value] is its key with what surrounds it,
+// body[value:end] its value, body[end:sep] the white space before the comma.
+type member struct {
+	key                   string
+	lead, value, end, sep int
+}
+
+// missing returns the keys of values that the object has not, sorted so that
+// equal requests stay equal bytes.
+func (o object) missing(values map[string][]byte) []string {
+	rest := maps.Clone(values)
+	for _, m := range o.members {
+		delete(rest, m.key)
+	}
+	return slices.Sorted(maps.Keys(rest))
+}
+
+// scanObject finds the fields of a body's top level. It relies on json.Valid
+// for the grammar and only looks for where things begin and end.
+func scanObject(b []byte) (object, error) {
+	i := skipSpace(b, 0)
+	if i == len(b) || b[i] != '{' || !json.Valid(b) {
+		return object{}, errNotObject
+	}
+	o := object{open: i + 1, tail: i + 1}
+	for i = skipSpace(b, o.open); b[i] != '}'; i = skipSpace(b, i) {
+		m := member{lead: o.open}
+		if b[i] == ',' {
+			o.members[len(o.members)-1].sep = i
+			m.lead = i + 1
+			i = skipSpace(b, i+1)
+		}
+		over := skipValue(b, i)
+		if err := json.Unmarshal(b[i:over], &m.key); err != nil {
+			return object{}, fmt.Errorf("read a key: %w", err)
+		}
+		m.value = skipSpace(b, skipSpace(b, over)+1)
+		m.end = skipValue(b, m.value)
+		m.sep = m.end
+		o.members = append(o.members, m)
+		o.tail = m.end
+		i = m.end
+	}
+	return o, nil
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the end of the valid JSON value that begins at i.
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for ; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			i = closingQuote(b, i)
+		case c == '{' || c == '[':
+			depth++
+			continue
+		case c == '}' || c == ']':
+			depth--
+		case depth > 0 || !endsScalar(b, i+1):
+			continue
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return i
+}
+
+func closingQuote(b []byte, i int) int {
+	for i++; b[i] != '"'; i++ {
+		if b[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
+// endsScalar says that a number or a word that was read so far ends before i.
+func endsScalar(b []byte, i int) bool {
+	return i == len(b) || bytes.IndexByte([]byte(",}] \t\r\n"), b[i]) >= 0
+}
