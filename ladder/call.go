@@ -26,7 +26,7 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 			a.release(t)
 		}
 	}()
-	req, cut := a.request(r)
+	req, cut := a.request(r, t)
 	started := a.l.now()
 	ans, err := invoke(a.ctx, r.caller, req)
 	took := a.l.now().Sub(started)
@@ -52,8 +52,11 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 // request is the call as the adapter sends it. cut says that the line's
 // deadline ends it before the model's own limit: silence until then says
 // nothing about the model, so it is no timeout.
-func (a *attempt) request(r *rung) (req provider.Request, cut bool) {
+func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut bool) {
 	limit := silence(r.model)
+	if t.Lease > 0 { // the call is a probe, and worth nothing after its lease
+		limit = min(limit, t.Lease)
+	}
 	if !a.r.Deadline.IsZero() {
 		if left := a.r.Deadline.Sub(a.l.now()); left < limit {
 			limit, cut = max(left, time.Millisecond), true

@@ -90,16 +90,9 @@ func canceled(e *provider.Error, why string) *provider.Error {
 	return &c
 }
 
-// unsupportedCodes are the codes of a 400 that another model may not give.
-var unsupportedCodes = map[string]bool{
-	"unsupported_parameter": true,
-	"unsupported_value":     true,
-	"unknown_parameter":     true,
-}
-
-// unsupported says that the model does not know or take a parameter, which
-// another one may.
-func unsupported(e *provider.Error) bool { return unsupportedCodes[e.Code] }
+// unsupported says that the model does not take a parameter of the request,
+// which another one may: adapters name the field in that case alone.
+func unsupported(e *provider.Error) bool { return e.Parameter != "" }
 
 const (
 	// reportTimeout bounds a report on its own context: it outlives the

@@ -172,3 +172,18 @@ type Sleeper interface {
 	// Sleep returns after d, or the context's error.
 	Sleep(ctx context.Context, d time.Duration) error
 }
+
+// timers is the Sleeper of real time.
+type timers struct{}
+
+// Sleep implements Sleeper.
+func (timers) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -27,7 +27,7 @@ type Options struct {
 	Callers  map[string]Caller
 	Breakers Breakers
 	Parks    Parks
-	// Sleeper waits inside an attempt.
+	// Sleeper waits inside an attempt. Defaults to timers.
 	Sleeper Sleeper
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -71,11 +71,11 @@ type rung struct {
 // New checks a ladder, compiles its texts and returns it, or all problems at once.
 func New(o Options) (*Ladder, error) {
 	l := &Ladder{
-		name:     o.Ladder.Name,
-		patience: o.Ladder.Patience,
-		maxCalls: o.Ladder.MaxCalls,
+		name:         o.Ladder.Name,
+		patience:     o.Ladder.Patience,
+		maxCalls:     o.Ladder.MaxCalls,
 		nextOnFilter: o.Ladder.OnFilter == "next",
-		breakers: o.Breakers, parks: o.Parks, sleeper: o.Sleeper,
+		breakers:     o.Breakers, parks: o.Parks, sleeper: o.Sleeper,
 		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,
 	}
 	l.setDefaults()
@@ -101,6 +101,9 @@ func New(o Options) (*Ladder, error) {
 }
 
 func (l *Ladder) setDefaults() {
+	if l.sleeper == nil {
+		l.sleeper = timers{}
+	}
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -116,8 +119,8 @@ func (l *Ladder) setDefaults() {
 }
 
 func (l *Ladder) checkParts() error {
-	if l.breakers == nil || l.parks == nil || l.sleeper == nil {
-		return errors.New("breakers, parks and sleeper are needed")
+	if l.breakers == nil || l.parks == nil {
+		return errors.New("breakers and parks are needed")
 	}
 	return nil
 }
