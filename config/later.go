@@ -96,25 +96,30 @@ func (k LaterKey) harmless(pl place) bool {
 	return reflect.DeepEqual(pl.value.Interface(), k.Only)
 }
 
+// what quotes a value only where it can be one of a few words, which no secret is.
 func (k LaterKey) what(pl place) string {
-	if pl.node.kind == mapKind || pl.node.kind == listKind || pl.value.Type().Kind() == reflect.String && !known(k.Only) {
+	if pl.node.kind == mapKind || pl.node.kind == listKind || pl.value.Kind() == reflect.String && k.OnlyText() == "" {
 		return "not supported yet"
 	}
 	return pl.node.text + " is not supported yet"
 }
 
-// known says whether the value is one of a few words, which no secret is.
-func known(only any) bool { return only != nil && only != "" }
-
 func (k LaterKey) remedy() string {
-	if !known(k.Only) {
+	if k.OnlyText() == "" {
 		return "leave it out"
 	}
-	text := fmt.Sprint(k.Only)
-	if t, ok := k.Only.(time.Duration); ok {
-		text = duration(t)
+	return "leave it out or write " + k.OnlyText()
+}
+
+// OnlyText is Only as the file has it; "" for an empty value.
+func (k LaterKey) OnlyText() string {
+	switch x := k.Only.(type) {
+	case nil:
+		return ""
+	case time.Duration:
+		return duration(x)
 	}
-	return "leave it out or write " + text
+	return fmt.Sprint(k.Only)
 }
 
 // duration is shorter than String: 168h in place of 168h0m0s.

@@ -4,21 +4,32 @@ import "time"
 
 // Config is a loaded file: complete, valid, with every default filled in.
 type Config struct {
+	// Where backlog, queue, breakers and results live.
 	Redis Redis `yaml:"redis"`
 	// The time zone of times without one, e.g. Europe/Berlin; Local is the machine's.
-	Timezone  string              `yaml:"timezone" default:"Local"`
+	Timezone string `yaml:"timezone" default:"Local"`
+	// Endpoints, each with one key.
 	Providers map[string]Provider `yaml:"providers" keyed:"Name"`
-	Models    map[string]Model    `yaml:"models" keyed:"Key"`
-	Ladders   map[string]Ladder   `yaml:"ladders" keyed:"Name"`
-	// Queues are in the order of the file; the first is the default one.
-	Queues    []Queue   `yaml:"queues" keyed:"Name"`
-	Breaker   Breaker   `yaml:"breaker"`
-	Guard     Guard     `yaml:"guard"`
-	Batches   Batches   `yaml:"batches"`
-	Worker    Worker    `yaml:"worker"`
-	CallLog   CallLog   `yaml:"call_log"`
+	// What answers, under keys of yours: `provider/name`. What a model does not set is taken from its provider, its tier and the breaker block.
+	Models map[string]Model `yaml:"models" keyed:"Key"`
+	// Ordered lists of rungs: the first rung that can answer does.
+	Ladders map[string]Ladder `yaml:"ladders" keyed:"Name"`
+	// Service classes, in the order of the file; the first is the default one.
+	Queues []Queue `yaml:"queues" keyed:"Name"`
+	// When calls to a model stop, and how they start again. Each model has a breaker of its own.
+	Breaker Breaker `yaml:"breaker"`
+	// The hourly guard of producers. It is not enforced yet.
+	Guard Guard `yaml:"guard"`
+	// Batches after their end.
+	Batches Batches `yaml:"batches"`
+	// The worker process.
+	Worker Worker `yaml:"worker"`
+	// The log of calls.
+	CallLog CallLog `yaml:"call_log"`
+	// The web page.
 	Dashboard Dashboard `yaml:"dashboard"`
-	Metrics   Metrics   `yaml:"metrics"`
+	// The endpoint for Prometheus, at /metrics.
+	Metrics Metrics `yaml:"metrics"`
 }
 
 // Redis says where Redis is.
