@@ -210,6 +210,10 @@ func (p *pair) compare() error {
 	if diff := cmp.Diff(p.rec, got, cmpopts.EquateEmpty()); diff != "" {
 		return fmt.Errorf("records differ (-step +script):\n%s", diff)
 	}
+	score, err := p.store.rdb.ZScore(context.Background(), dueKey(p.key.Provider), dueMember(p.key)).Result()
+	if indexed := err == nil; len(h) > 0 && indexed != (p.rec.Wanted > 0) || indexed && len(h) > 0 && int64(score) != p.rec.dueAt() {
+		return fmt.Errorf("due set holds %v (%v), the record is wanted until %d and due at %d", score, err, p.rec.Wanted, p.rec.dueAt())
+	}
 	if len(h) == 0 {
 		return nil
 	}
@@ -252,16 +256,16 @@ func (p *pair) list() error {
 func checkStep(before, after Record, op Op, r Reply, now int64, s Settings) error {
 	longest := (s.MaxCooldown + s.ProbeLease).Milliseconds()
 	promises := map[string]bool{
-		"a wait is never negative":                    r.RetryAfter >= 0,
-		"a wait has a bound":                          r.RetryAfter <= longest+1,
-		"until has a bound":                           after.closed() || after.Until <= now+s.MaxCooldown.Milliseconds()+1,
-		"the ring fits the window":                    op.Kind != OpReport || r.Code != Counted || op.Probe || len(after.Ring) <= s.Window,
-		"the history has a bound":                     len(after.History) <= maxHistory,
-		"epochs grow":                                 after.Epoch >= before.Epoch,
-		"a transition is a new epoch":                 (r.Change.From != "") == (before.Epoch != 0 && after.Epoch != before.Epoch),
-		"a lease lives only in half-open":             after.Lease.ID == 0 || after.State == HalfOpen,
-		"a closed breaker carries no rest of an open": !after.closed() || after.Until == 0 && after.Cooldown == 0 && after.Wanted == 0 && after.Reason == "",
-		"an ignored report moves nothing but leases":  r.Code != Ignored || after.State == before.State,
+		"a wait is never negative":                     r.RetryAfter >= 0,
+		"a wait has a bound":                           r.RetryAfter <= longest+1,
+		"until has a bound":                            after.closed() || after.Until <= now+s.MaxCooldown.Milliseconds()+1,
+		"the ring fits the window":                     op.Kind != OpReport || r.Code != Counted || op.Probe || len(after.Ring) <= s.Window,
+		"the history has a bound":                      len(after.History) <= maxHistory,
+		"epochs grow":                                  after.Epoch >= before.Epoch,
+		"a transition is a new epoch":                  (r.Change.From != "") == (before.Epoch != 0 && after.Epoch != before.Epoch),
+		"a lease lives only in half-open":              after.Lease.ID == 0 || after.State == HalfOpen,
+		"a closed breaker carries no rest of an open":  !after.closed() || after.Until == 0 && after.Cooldown == 0 && after.Wanted == 0 && after.Reason == "",
+		"an ignored report moves nothing but leases":   r.Code != Ignored || after.State == before.State,
 		"a task is never let through while not closed": op.Kind != OpAdmit || r.Code != Granted || after.closed(),
 	}
 	for promise, kept := range promises {

@@ -27,7 +27,8 @@ type Record struct {
 	Until    int64  // no probe before; 0 when closed
 	Cooldown int64  // the one that Until came from, ms; 0 when closed
 	Lease    Lease  // of the probe under way, HalfOpen only
-	// Wanted is until when waiting work wants this breaker probed; 0 when closed.
+	// Wanted is until when waiting work wants this breaker probed; 0 when nobody
+	// does, as always when closed.
 	Wanted int64
 
 	History []Change // newest first, at most 10
@@ -64,7 +65,7 @@ func (r Record) clone() Record {
 
 // due says whether a probe may begin and is wanted.
 func (r *Record) due(now int64) bool {
-	return !r.closed() && r.Wanted > now && r.dueAt() <= now
+	return r.Wanted > now && r.dueAt() <= now
 }
 
 // dueAt is when the next probe may begin, unless the one under way reports

@@ -85,6 +85,9 @@ func (r *Record) settle(now int64, s Settings) {
 	}
 	r.Until = min(r.Until, now+s.MaxCooldown.Milliseconds())
 	r.Wanted = min(r.Wanted, now+s.wantedFor())
+	if r.Wanted <= now {
+		r.Wanted = 0
+	}
 	if r.Lease.ID == 0 {
 		return
 	}
@@ -151,7 +154,7 @@ func (r *Record) reportCall(op Op, now int64, s Settings) Reply {
 	if op.Kind == OpRelease || !failed && rep.Outcome != Success {
 		return Reply{Code: Ignored}
 	}
-	if r.Epoch == 0 || !r.closed() || op.Epoch != r.Epoch || r.saw(op.ID) {
+	if r.Epoch == 0 || op.Epoch != r.Epoch || r.saw(op.ID) { // only Closed gives such tickets
 		return Reply{Code: Ignored}
 	}
 	r.remember(op.ID, s)

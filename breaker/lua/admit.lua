@@ -33,7 +33,7 @@ local function admit_probe()
     return reply(GRANTED, {epoch = rec.epoch, lease = rec.lease_until - now})
   end
   if rec.lease_id ~= '' then return reject() end
-  if closed() or rec.wanted <= now or due_at() > now then return reply(NOT_DUE, {}) end
+  if rec.wanted <= now or due_at() > now then return reply(NOT_DUE, {}) end
   local c
   if rec.state == 'open' then c = change('half_open', 'probe') end
   rec.lease_id, rec.lease_until = id, now + probe_lease

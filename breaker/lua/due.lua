@@ -1,5 +1,5 @@
 -- Lists the breakers of a provider whose probe is due and wanted, and forgets
--- those that are not wanted any more.
+-- those whose record is gone.
 --
 -- KEYS[1] due     zset, see record.lua
 -- ARGV[1] now     ms; "" takes the server's clock
@@ -14,10 +14,10 @@ local list = {}
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))) do
   local model = string.match(member, '^[^\n]*')
   local wanted = redis.call('HGET', ARGV[2] .. model, 'wanted')
-  if wanted and tonumber(wanted) > now then
-    list[#list + 1] = member
-  else
+  if not wanted then
     redis.call('ZREM', KEYS[1], member)
+  elseif tonumber(wanted) > now then
+    list[#list + 1] = member
   end
 end
 return list

@@ -74,10 +74,10 @@ local function save()
   if #args == 0 then return end
   redis.call('HSET', breaker, unpack(args))
   redis.call('PEXPIRE', breaker, ttl)
-  if not closed() and rec.wanted > now then
+  if rec.wanted > 0 then
     redis.call('ZADD', due, text(due_at()), member)
     redis.call('PEXPIRE', due, ttl)
-  elseif stored.state ~= '' and stored.state ~= 'closed' then
+  elseif stored.wanted ~= '0' or stored.epoch == '0' then -- of a lost record, too
     redis.call('ZREM', due, member)
   end
 end
@@ -88,6 +88,7 @@ local function settle()
   if closed() then return end
   rec.open_until = math.min(rec.open_until, now + max_cooldown)
   rec.wanted = math.min(rec.wanted, now + wanted_for)
+  if rec.wanted <= now then rec.wanted = 0 end
   if rec.lease_id == '' then return end
   rec.lease_until = math.min(rec.lease_until, now + probe_lease)
   if now >= rec.lease_until then

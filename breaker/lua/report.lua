@@ -72,7 +72,7 @@ end
 
 local function report_call()
   if outcome ~= SUCCESS and outcome ~= FAILURE then return reply(IGNORED, {}) end
-  if rec.epoch == 0 or not closed() or rec.epoch ~= epoch or string.find(rec.seen, id, 1, true) then
+  if rec.epoch == 0 or rec.epoch ~= epoch or string.find(rec.seen, id, 1, true) then
     return reply(IGNORED, {})
   end
   remember()
