@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // env is an environment with the one key that the fixtures name.
@@ -72,7 +73,7 @@ func TestParse_FillsInEveryDefault(t *testing.T) {
 		Dashboard: Dashboard{Addr: "127.0.0.1:8080", Queues: "read"},
 		Metrics:   Metrics{Addr: "127.0.0.1:9464"},
 	}
-	if diff := cmp.Diff(want, mustParse(t, minimal)); diff != "" {
+	if diff := cmp.Diff(want, mustParse(t, minimal), cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("resolved configuration (-want +got):\n%s", diff)
 	}
 }
@@ -86,6 +87,7 @@ models:
   cloud/a/b:  {tier: premium, breaker: {cooldown: 10s, failures: 3}}
   cloud/east: {tier: economy, name: a, region: eastus, base_url: https://east.example/v1, idle: 1m}
   cloud/last: {tier: fallback}
+  cloud/short: {tier: premium, timeout: 5s}
 ladders: {l: {rungs: [{model: cloud/a/b, tries: 1, price: {input: 1}}, {text: Sorry.}]}}
 queues:
   second-in-the-alphabet: {ladder: l, retries: 0, deadline: 0s}
@@ -106,7 +108,6 @@ breaker: {window: 40, stale: 2m}
 		{"economy silence", east.FirstToken, 15 * time.Second},
 		{"fallback silence", last.FirstToken, 10 * time.Second},
 		{"own idle", east.Idle, time.Minute},
-		{"call limit", a.CallLimit(), 30 * time.Second},
 		{"own cooldown", a.Breaker.Cooldown, 10 * time.Second},
 		{"block's window", a.Breaker.Window, 40},
 		{"block's stale", a.Breaker.Stale, Auto(2 * time.Minute)},
@@ -114,8 +115,9 @@ breaker: {window: 40, stale: 2m}
 		{"order of the queues", cfg.QueueNames(), []string{"second-in-the-alphabet", "first"}},
 		{"default queue", cfg.DefaultQueue().Name, "second-in-the-alphabet"},
 		{"explicit zero", cfg.DefaultQueue().Retries, 0},
+		{"silence within a short timeout", cfg.Models["cloud/short"].FirstToken, 5 * time.Second},
 		{"no deadline", cfg.DefaultQueue().Deadline, time.Duration(0)},
-		{"model keys", cfg.ModelKeys(), []string{"cloud/a/b", "cloud/east", "cloud/last"}},
+		{"model keys", cfg.ModelKeys(), []string{"cloud/a/b", "cloud/east", "cloud/last", "cloud/short"}},
 		{"tries of a text", cfg.Ladders["l"].Rungs[1].Tries, 0},
 	}
 	for _, c := range checks {

@@ -45,7 +45,3 @@ func (c *Config) Location() *time.Location {
 	}
 	return loc
 }
-
-// CallLimit is how long a call that is not streamed may take in all: such a
-// call is silent until its end.
-func (m Model) CallLimit() time.Duration { return min(m.FirstToken, m.Timeout) }

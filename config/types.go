@@ -30,6 +30,8 @@ type Config struct {
 	Dashboard Dashboard `yaml:"dashboard"`
 	// The endpoint for Prometheus, at /metrics.
 	Metrics Metrics `yaml:"metrics"`
+
+	env func(string) (string, bool) // where keys are looked up
 }
 
 // Redis says where Redis is.
@@ -85,7 +87,7 @@ type Model struct {
 	// The longest a call may take in all.
 	Timeout time.Duration `yaml:"timeout" default:"10m" min:"1ms"`
 	// The longest silence before the first byte. A call that is not streamed is silent until its end, so this is how long it may take in all. Default: by tier, at most `timeout`.
-	FirstToken time.Duration `yaml:"first_token" min:"1ms"`
+	FirstToken time.Duration `yaml:"first_token" min:"1ms"` // never more than Timeout
 	// The longest silence within an answer that is streamed. Default: by tier, at most `timeout`.
 	Idle  time.Duration `yaml:"idle" min:"1ms"`
 	Probe Probe         `yaml:"probe"`
