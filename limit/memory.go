@@ -1,0 +1,43 @@
+package limit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Memory keeps the parks of one process. It is safe for concurrent use.
+type Memory struct {
+	clock func() time.Time
+
+	mu    sync.Mutex
+	parks map[Model]State
+}
+
+// NewMemory returns an empty store; the clock defaults to time.Now.
+func NewMemory(clock func() time.Time) *Memory {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &Memory{clock: clock, parks: map[Model]State{}}
+}
+
+// Parked returns how long the model is still parked; 0: it is not.
+func (m *Memory) Parked(_ context.Context, model Model) (time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return millis(Parked(m.parks[model], m.clock().UnixMilli())), nil
+}
+
+// Park parks the model after a refusal and returns for how long; retryAfter 0:
+// the provider named no time.
+func (m *Memory) Park(_ context.Context, model Model, retryAfter time.Duration) (time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock().UnixMilli()
+	st, until := Park(m.parks[model], retryAfter, now)
+	m.parks[model] = st
+	return millis(until - now), nil
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
