@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // env is an environment with the one key that the fixtures name.
@@ -73,7 +72,7 @@ func TestParse_FillsInEveryDefault(t *testing.T) {
 		Dashboard: Dashboard{Addr: "127.0.0.1:8080", Queues: "read"},
 		Metrics:   Metrics{Addr: "127.0.0.1:9464"},
 	}
-	if diff := cmp.Diff(want, mustParse(t, minimal), cmpopts.IgnoreUnexported(Config{})); diff != "" {
+	if diff := cmp.Diff(want, mustParse(t, minimal)); diff != "" {
 		t.Errorf("resolved configuration (-want +got):\n%s", diff)
 	}
 }

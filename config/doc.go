@@ -19,7 +19,7 @@
 // (go generate ./config). A key whose behaviour is still to come has a row in
 // [Later]: delete the row when the behaviour is there.
 //
-// Secrets are only named in the file; [Config.APIKey] reads one when it is
+// Secrets are only named in the file; [Model.APIKey] reads one when it is
 // needed, and nothing prints them: values that can carry one have types which
 // redact themselves.
 package config

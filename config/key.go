@@ -11,23 +11,10 @@ import (
 // maxKeyBytes bounds a key file; keys are a few hundred bytes long.
 const maxKeyBytes = 64 << 10
 
-// APIKey reads a model's key from the environment variable or file that is
+// APIKey reads the model's key from the environment variable or file that is
 // named for it; "" where none is named. A file is read anew at every call, so a
-// new key in it is used at once. The environment is the one that the
-// configuration was checked against.
-func (c *Config) APIKey(model string) (string, error) {
-	m, ok := c.Models[model]
-	if !ok {
-		return "", fmt.Errorf("read key of model %s: no such model", model)
-	}
-	env := c.env
-	if env == nil { // built by hand, in a test
-		env = os.LookupEnv
-	}
-	return m.apiKey(env)
-}
-
-func (m Model) apiKey(env func(string) (string, bool)) (string, error) {
+// new key in it is used at once. env is os.LookupEnv outside of tests.
+func (m Model) APIKey(env func(string) (string, bool)) (string, error) {
 	switch {
 	case m.APIKeyEnv != "":
 		value, _ := env(m.APIKeyEnv)

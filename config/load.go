@@ -82,7 +82,7 @@ func parse(name string, data []byte, o options) (*Config, error) {
 		return nil, ps.err()
 	}
 	d := &decoder{problems: ps, places: map[string]place{}}
-	cfg := &Config{env: o.env}
+	cfg := &Config{}
 	setDefaults(reflect.ValueOf(cfg).Elem())
 	d.decode(root, reflect.ValueOf(cfg).Elem(), "", nil, position{1, 1})
 	d.resolve(cfg, filepath.Dir(name))

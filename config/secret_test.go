@@ -123,28 +123,22 @@ func TestSecrets_NotInErrors(t *testing.T) {
 	}
 }
 
-const model = "openai/gpt-4o" // of the minimal configuration
-
 func TestAPIKey_FromTheEnvironment(t *testing.T) {
 	t.Parallel()
-	lookup := env
-	cfg := mustParse(t, minimal, WithEnv(func(name string) (string, bool) { return lookup(name) }))
-	if key, err := cfg.APIKey(model); key != "test-key" || err != nil {
+	m := mustParse(t, minimal).Models["openai/gpt-4o"]
+	key, err := m.APIKey(func(string) (string, bool) { return "test-key\n", true })
+	if key != "test-key" || err != nil {
 		t.Errorf("key %q, %v", key, err)
 	}
-	lookup = func(string) (string, bool) { return "", false }
-	if _, err := cfg.APIKey(model); err == nil {
+	if _, err := m.APIKey(func(string) (string, bool) { return "", false }); err == nil {
 		t.Error("a variable that vanished is no error")
-	}
-	if _, err := cfg.APIKey("openai/other"); err == nil {
-		t.Error("an unknown model has a key")
 	}
 }
 
 func TestAPIKey_NoneNamed(t *testing.T) {
 	t.Parallel()
-	cfg := mustParse(t, strings.Replace(minimal, "{api_key_env: OPENAI_API_KEY}", "{}", 1))
-	if key, err := cfg.APIKey(model); key != "" || err != nil {
+	m := mustParse(t, strings.Replace(minimal, "{api_key_env: OPENAI_API_KEY}", "{}", 1)).Models["openai/gpt-4o"]
+	if key, err := m.APIKey(env); key != "" || err != nil {
 		t.Errorf("key %q, %v", key, err)
 	}
 }
@@ -164,15 +158,16 @@ func TestAPIKey_FileIsReadAnew(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a path beside the configuration: %v", err)
 	}
+	m := cfg.Models["openai/gpt-4o"]
 	for _, want := range []string{"first", "second"} {
 		write(want + "\n")
-		if got, err := cfg.APIKey(model); got != want || err != nil {
+		if got, err := m.APIKey(nil); got != want || err != nil {
 			t.Errorf("key %q, %v; want %q", got, err, want)
 		}
 	}
 	for _, bad := range []string{"", "\n", "two\nlines"} {
 		write(bad)
-		if _, err := cfg.APIKey(model); err == nil {
+		if _, err := m.APIKey(nil); err == nil {
 			t.Errorf("a file with %q gives a key", bad)
 		}
 	}
@@ -182,7 +177,8 @@ func TestAPIKey_OfTheModelWins(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(minimal, "gpt-4o: {}", "gpt-4o: {api_key_env: OPENAI_API_KEY}", 1)
 	text = strings.Replace(text, "{api_key_env: OPENAI_API_KEY}\nmodels", "{api_key_file: not-needed}\nmodels", 1)
-	if key, err := mustParse(t, text).APIKey(model); key != "test-key" || err != nil {
+	m := mustParse(t, text).Models["openai/gpt-4o"]
+	if key, err := m.APIKey(env); key != "test-key" || err != nil {
 		t.Errorf("key %q, %v", key, err)
 	}
 }

@@ -30,8 +30,6 @@ type Config struct {
 	Dashboard Dashboard `yaml:"dashboard"`
 	// The endpoint for Prometheus, at /metrics.
 	Metrics Metrics `yaml:"metrics"`
-
-	env func(string) (string, bool) // where keys are looked up
 }
 
 // Redis says where Redis is.
