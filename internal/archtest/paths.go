@@ -23,8 +23,10 @@ var (
 	address = regexp.MustCompile(`[a-z][a-z+-]*://[^\s"')]*`)
 )
 
-// theirs are names of files that a user has and this repository has not.
+// theirs are names that a user has and this repository has not: of files, and
+// the form of a model's key.
 var theirs = []string{
+	"provider/name",
 	"nightshift.yaml", "results.jsonl", "requests.jsonl", "errors.jsonl", "answer.schema.json", "answers.jsonl",
 }
 
