@@ -51,8 +51,8 @@ type Error struct {
 	Scope      Scope         // with Misconfigured and QuotaExhausted
 	StatusCode int           // 0 where no response came
 	Type, Code string        // the provider's own error type and code; may be ""
-	Parameter  string        // the field of the body that was refused, where the provider names one
-	Message    string        // one line, the provider's words or ours; never a prompt or a key
+	Parameter  string        // the field that this model does not take and another may ("body" where the provider names none); else ""
+	Message    string        // one line of our own words; never the provider's text, which may repeat a prompt or a key
 	RetryAfter time.Duration // what the provider asked for; 0 where it did not
 	RequestID  string
 	Body       []byte // the provider's body as it came, at most 64 KiB; nil where none came
