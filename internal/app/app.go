@@ -1,0 +1,255 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nightshift/breaker"
+	"nightshift/config"
+	"nightshift/dashboard"
+	"nightshift/ladder"
+	"nightshift/tasks"
+)
+
+// Options says which parts a process runs.
+type Options struct {
+	// Queues are served; empty: all of the configuration.
+	Queues []string
+	// Concurrency overrides the slots of each queue; 0: as configured.
+	Concurrency int
+	// Worker, Dashboard and Metrics are the parts to run.
+	Worker, Dashboard, Metrics bool
+	// Rehearsal says on the page that the built-in simulator answers.
+	Rehearsal bool
+	Version   string
+	Logger    *slog.Logger
+	Observer  Observer // may be nil
+}
+
+// App is one process: connections and the parts that run on them.
+type App struct {
+	opts     Options
+	conn     *Conn
+	registry *prometheus.Registry
+	worker   *tasks.Worker    // nil without Options.Worker
+	watcher  *breaker.Watcher // with the worker
+	servers  []*server
+
+	endLoops context.CancelFunc
+	loops    sync.WaitGroup
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// New connects and builds everything; nothing runs yet. Stop releases it, also
+// when Start was never called.
+func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
+	reg := NewRegistry()
+	watch := &watching{log: o.Logger, more: o.Observer}
+	conn, err := connect(ctx, cfg, o.Logger, watch.Transition)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := served(cfg, o)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	watch.metrics = NewMetrics(reg, MetricsOptions{
+		Version: o.Version, ConfigHash: cfg.Hash(), Keys: conn.Keys, Queues: names(queues),
+	})
+	a := &App{opts: o, conn: conn, registry: reg}
+	if err := a.build(queues, watch); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return a, nil
+}
+
+func (a *App) build(queues []config.Queue, watch *watching) error {
+	if a.opts.Worker {
+		if err := a.buildWorker(queues, watch); err != nil {
+			return err
+		}
+		a.fleetMetrics(queues)
+	}
+	if a.opts.Dashboard {
+		if err := a.buildDashboard(); err != nil {
+			return err
+		}
+	}
+	if addr := a.conn.Config.Metrics.Addr; a.opts.Metrics && addr != "" {
+		a.servers = append(a.servers, &server{name: "metrics", addr: addr, handler: MetricsHandler(a.registry, a.opts.Logger)})
+	}
+	return nil
+}
+
+func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
+	cfg, log := a.conn.Config, a.opts.Logger
+	calls, err := callers(cfg)
+	if err != nil {
+		return err
+	}
+	climbs, err := ladders(a.conn, queues, calls, watch, log)
+	if err != nil {
+		return err
+	}
+	prober, err := ladder.NewProber(ladder.ProberOptions{
+		Models: cfg.Models, Callers: calls, Parks: parks{a.conn.Parks}, Logger: log, Observer: watch,
+	})
+	if err != nil {
+		return err
+	}
+	a.watcher = &breaker.Watcher{Store: a.conn.Breakers, Providers: providers(cfg), Prober: prober, Logger: log}
+	var serve []tasks.Queue
+	for _, q := range queues {
+		serve = append(serve, tasks.Queue{
+			Name: q.Name, Slots: q.Concurrency, Retries: q.Retries, ReleaseAhead: q.ReleaseAhead,
+			Ladder: climbs[q.Ladder], MaxCooldown: cfg.Breaker.MaxCooldown,
+		})
+	}
+	byModel := map[string]breaker.Key{}
+	for _, k := range a.conn.Keys {
+		byModel[k.Model] = k
+	}
+	a.worker = tasks.NewWorker(tasks.Options{
+		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
+		Breakers:   tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
+		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
+		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
+		Observer: watch, Logger: log,
+	})
+	return nil
+}
+
+func (a *App) fleetMetrics(queues []config.Queue) {
+	keeper, conn := a.worker.Keeper(), a.conn
+	NewFleet(a.registry, FleetSources{
+		IsKeeper: keeper.Leads,
+		Breakers: func(ctx context.Context) ([]breaker.Status, error) { return conn.Breakers.List(ctx, conn.Keys) },
+		Queues:   names(queues),
+		Tasks: func(ctx context.Context, queue string) (TaskCounts, error) {
+			n, err := keeper.Tasks(ctx, queue)
+			return TaskCounts(n), err
+		},
+		Backlog: func(ctx context.Context) (map[string]int64, error) {
+			all, err := conn.Batches.Backlogs(ctx)
+			lines := map[string]int64{}
+			for _, b := range all {
+				lines[b.Queue] += b.Waiting
+			}
+			return lines, err
+		},
+	})
+}
+
+func (a *App) buildDashboard() error {
+	cfg := a.conn.Config
+	if err := dashboard.CheckAddr(cfg.Dashboard.Addr); err != nil {
+		return err
+	}
+	d, err := dashboard.New(dashboard.Options{
+		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Keys: a.conn.Keys, Redis: a.conn.Redis,
+		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Logger: a.opts.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	a.servers = append(a.servers, &server{name: "dashboard", addr: cfg.Dashboard.Addr, handler: d, close: d.Close})
+	return nil
+}
+
+// served returns the queues to serve with the slots they have here.
+func served(cfg *config.Config, o Options) ([]config.Queue, error) {
+	var all []config.Queue
+	for _, q := range cfg.Queues {
+		if len(o.Queues) > 0 && !slices.Contains(o.Queues, q.Name) {
+			continue
+		}
+		if o.Concurrency > 0 {
+			q.Concurrency = o.Concurrency
+		}
+		all = append(all, q)
+	}
+	for _, name := range o.Queues {
+		if _, ok := cfg.Queue(name); !ok {
+			return nil, fmt.Errorf("no queue %q in the configuration; it has %v", name, names(cfg.Queues))
+		}
+	}
+	return all, nil
+}
+
+func names(queues []config.Queue) []string {
+	var all []string
+	for _, q := range queues {
+		all = append(all, q.Name)
+	}
+	return all
+}
+
+// Conn returns the connections.
+func (a *App) Conn() *Conn { return a.conn }
+
+// DashboardURL returns where the page is served; "" where it is not.
+func (a *App) DashboardURL() string { return a.url("dashboard") }
+
+// MetricsURL returns where the metrics are served; "" where they are not.
+func (a *App) MetricsURL() string {
+	if u := a.url("metrics"); u != "" {
+		return u + "metrics"
+	}
+	return ""
+}
+
+func (a *App) url(name string) string {
+	for _, s := range a.servers {
+		if s.name == name && s.listener != nil {
+			return "http://" + s.listener.Addr().String() + "/"
+		}
+	}
+	return ""
+}
+
+// Start runs the parts. It returns when they run; when one cannot, all stop.
+func (a *App) Start(ctx context.Context) error {
+	loops, cancel := context.WithCancel(context.Background())
+	a.endLoops = cancel
+	for _, s := range a.servers {
+		if err := s.start(&a.loops, a.opts.Logger); err != nil {
+			return errors.Join(err, a.Stop(ctx))
+		}
+	}
+	if a.worker != nil {
+		a.loops.Go(func() { a.watcher.Run(loops) })
+		if err := a.worker.Start(ctx); err != nil {
+			return errors.Join(err, a.Stop(ctx))
+		}
+	}
+	return nil
+}
+
+// Stop ends the parts in the reverse order: the worker as Worker.Stop says, then
+// probes, then the servers, then the connections.
+func (a *App) Stop(ctx context.Context) error {
+	a.stopOnce.Do(func() { a.stopErr = a.stop(ctx) })
+	return a.stopErr
+}
+
+func (a *App) stop(ctx context.Context) error {
+	var errs []error
+	if a.worker != nil {
+		errs = append(errs, a.worker.Stop(ctx))
+	}
+	if a.endLoops != nil {
+		a.endLoops()
+	}
+	for _, s := range slices.Backward(a.servers) {
+		errs = append(errs, s.stop())
+	}
+	a.loops.Wait()
+	return errors.Join(append(errs, a.conn.Close())...)
+}

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"log/slog"
+
+	"nightshift/batch"
+	"nightshift/breaker"
+	"nightshift/ladder"
+)
+
+// Observer is told what happens in this process, for a live view. Its methods
+// must be safe for concurrent use and return at once.
+type Observer interface {
+	Transition(breaker.Transition)
+	Called(ladder.CallEvent)
+	Avoided(breaker.Key)
+	Deferred(queue, reason string)
+	LinesEnded(queue string, o batch.Outcome, n int)
+}
+
+// watching tells the metrics, the log and an observer, if there is one.
+type watching struct {
+	metrics *Metrics
+	log     *slog.Logger
+	more    Observer // may be nil
+}
+
+// Transition is the hook of the breakers.
+func (w *watching) Transition(t breaker.Transition) {
+	w.log.Info("breaker changed", "scope", t.Scope, "model", t.Key.Model, "from", t.From, "to", t.To, "reason", t.Reason)
+	w.metrics.Transition(t)
+	if w.more != nil {
+		w.more.Transition(t)
+	}
+}
+
+// Called implements ladder.Observer.
+func (w *watching) Called(e ladder.CallEvent) {
+	w.log.Debug("call", "model", e.Key.Model, "kind", e.Call.Kind, "latency_ms", e.Call.LatencyMS, "purpose", e.Purpose)
+	w.metrics.Call(e.Key, e.Purpose, e.Call)
+	if e.Purpose == ladder.ForProbe {
+		w.metrics.Probe(breaker.ScopeModel, e.Key, e.Call.Kind)
+	}
+	if w.more != nil {
+		w.more.Called(e)
+	}
+}
+
+// Avoided implements ladder.Observer.
+func (w *watching) Avoided(k breaker.Key) {
+	w.metrics.Avoided(k)
+	if w.more != nil {
+		w.more.Avoided(k)
+	}
+}
+
+// Deferred implements tasks.Observer.
+func (w *watching) Deferred(queue, reason string) {
+	w.metrics.Deferral(queue, reason)
+	if w.more != nil {
+		w.more.Deferred(queue, reason)
+	}
+}
+
+// LinesEnded implements tasks.Observer.
+func (w *watching) LinesEnded(queue string, o batch.Outcome, n int) {
+	w.metrics.Lines(queue, o, n)
+	if w.more != nil {
+		w.more.LinesEnded(queue, o, n)
+	}
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/config"
+	"nightshift/ladder"
+	"nightshift/limit"
+	"nightshift/provider"
+)
+
+// probeSlack is how much longer the lease of a probe lasts than the probe may
+// take, so that its report arrives while it still counts.
+const probeSlack = 10 * time.Second
+
+// settings gives a model's breaker its numbers.
+func settings(cfg *config.Config) func(breaker.Key) breaker.Settings {
+	return func(k breaker.Key) breaker.Settings {
+		m := cfg.Models[k.Model]
+		b := m.Breaker
+		return breaker.Settings{
+			Window: b.Window, Failures: b.Failures, MinResults: b.MinResults, Stale: time.Duration(b.Stale),
+			Cooldown: b.Cooldown, MaxCooldown: b.MaxCooldown, ProbeLease: m.FirstToken + probeSlack,
+		}
+	}
+}
+
+// keys returns the breakers of all models, by the models' keys.
+func keys(cfg *config.Config) []breaker.Key {
+	var all []breaker.Key
+	for _, name := range slices.Sorted(maps.Keys(cfg.Models)) {
+		m := cfg.Models[name]
+		all = append(all, breaker.Key{Provider: m.Provider, Model: name, Region: m.Region})
+	}
+	return all
+}
+
+// providers returns the names of the providers that models use.
+func providers(cfg *config.Config) []string {
+	seen := map[string]bool{}
+	for _, m := range cfg.Models {
+		seen[m.Provider] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// callers makes the adapter of each model.
+func callers(cfg *config.Config) (map[string]ladder.Caller, error) {
+	all := map[string]ladder.Caller{}
+	for name, m := range cfg.Models {
+		p := cfg.Providers[m.Provider]
+		if p.API != "openai" {
+			return nil, fmt.Errorf("model %s: api %q is not supported", name, p.API)
+		}
+		all[name] = provider.NewOpenAI(provider.OpenAIOptions{
+			BaseURL: m.BaseURL, Headers: p.Headers,
+			Key: func(context.Context) (string, error) { return m.APIKey(os.LookupEnv) },
+		})
+	}
+	return all, nil
+}
+
+// ladders builds the ladders that the given queues climb.
+func ladders(c *Conn, queues []config.Queue, calls map[string]ladder.Caller, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
+	all := map[string]*ladder.Ladder{}
+	for _, q := range queues {
+		if all[q.Ladder] != nil {
+			continue
+		}
+		l, err := ladder.New(ladder.Options{
+			Ladder: c.Config.Ladders[q.Ladder], Models: c.Config.Models, Callers: calls,
+			Breakers: c.Breakers, Parks: parks{c.Parks}, Sleeper: clock{}, Logger: log, Observer: obs,
+		})
+		if err != nil {
+			return nil, err
+		}
+		all[q.Ladder] = l
+	}
+	return all, nil
+}
+
+// parks names a model for package limit, which knows no breakers.
+type parks struct{ store *limit.Redis }
+
+// Parked implements ladder.Parks.
+func (p parks) Parked(ctx context.Context, k breaker.Key) (time.Duration, error) {
+	return p.store.Parked(ctx, limit.Model{Provider: k.Provider, Model: k.Model})
+}
+
+// Park implements ladder.Parks.
+func (p parks) Park(ctx context.Context, k breaker.Key, retryAfter time.Duration) (time.Duration, error) {
+	return p.store.Park(ctx, limit.Model{Provider: k.Provider, Model: k.Model}, retryAfter)
+}
+
+// clock waits in real time.
+type clock struct{}
+
+// Sleep implements ladder.Sleeper.
+func (clock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
