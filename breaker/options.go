@@ -66,14 +66,16 @@ func (n *notifier) drain() {
 	for len(n.queue) > 0 {
 		t := n.queue[0]
 		n.queue = n.queue[1:]
-		n.mu.Unlock()
 		n.call(t)
-		n.mu.Lock()
 	}
 	n.queue = nil
 }
 
+// call calls the hook without the lock, which it holds again whatever the hook
+// does: return, panic or Goexit.
 func (n *notifier) call(t Transition) {
+	n.mu.Unlock()
+	defer n.mu.Lock()
 	defer func() {
 		if p := recover(); p != nil {
 			n.log.LogAttrs(context.Background(), slog.LevelError, "transition hook panicked",

@@ -58,8 +58,8 @@ func TestWatcherProbesWithoutATask(t *testing.T) {
 			}
 			return Report{Outcome: Success}
 		}))
-		defer stop()
 		time.Sleep(10 * time.Minute)
+		stop()
 		if len(probes) != 3 || probes[0] > 31*time.Second || probes[1] > 92*time.Second || probes[2] > 213*time.Second {
 			t.Errorf("probes at %v", probes)
 		}
