@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// z99 is the 99th percentile of the standard normal distribution.
+const z99 = 2.3263478740408408
+
+// of returns a model's behaviour, with what it leaves out from the default.
+func (s Script) of(model string) Behaviour {
+	b, d := s.Models[model], s.Default
+	if b.Latency == (Latency{}) {
+		b.Latency = d.Latency
+	}
+	if b.Tokens == (Tokens{}) {
+		b.Tokens = d.Tokens
+	}
+	if b.Limit == (Limit{}) {
+		b.Limit = d.Limit
+	}
+	b.Faults = append(b.Faults[:len(b.Faults):len(b.Faults)], d.Faults...)
+	return b
+}
+
+// chance returns the source of everything random about a model's n-th call.
+func (s Script) chance(model string, n int64) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(model))
+	return rand.New(rand.NewPCG(s.Seed^h.Sum64(), uint64(n)))
+}
+
+// draw returns one latency.
+func (l Latency) draw(r *rand.Rand) time.Duration {
+	switch {
+	case l.Max > 0:
+		return l.Min + time.Duration(r.Int64N(int64(l.Max-l.Min)+1))
+	case l.P99 > l.P50:
+		sigma := math.Log(float64(l.P99)/float64(l.P50)) / z99
+		return time.Duration(float64(l.P50) * math.Exp(sigma*r.NormFloat64()))
+	case l.P50 > 0:
+		return l.P50
+	default:
+		return l.Fixed
+	}
+}
+
+// draw returns one number of completion tokens; 0: by the length.
+func (t Tokens) draw(r *rand.Rand) int {
+	if t.Max == 0 {
+		return 0
+	}
+	return t.Min + r.IntN(t.Max-t.Min+1)
+}
+
+// applies says whether a fault meets the n-th call of its model, elapsed after
+// the start.
+func (f Fault) applies(elapsed time.Duration, n int64, r *rand.Rand) bool {
+	lucky := f.Share > 0 && r.Float64() >= f.Share // drawn first: a window must not shift later draws
+	return !lucky && elapsed >= f.From && (f.To == 0 || elapsed < f.To) &&
+		n >= f.FirstCall && (f.LastCall == 0 || n <= f.LastCall)
+}
+
+// bucket is a hidden rate limit's: tokens at a moment.
+type bucket struct {
+	tokens float64
+	at     time.Duration
+	begun  bool
+}
+
+// take takes a token, or returns how long it is until there is one.
+func (b *bucket) take(l Limit, now time.Duration) (wait time.Duration) {
+	burst := float64(max(l.Burst, 1))
+	perToken := time.Minute / time.Duration(l.RPM)
+	if !b.begun {
+		b.begun, b.tokens = true, burst
+	}
+	b.tokens = min(burst, b.tokens+float64(now-b.at)/float64(perToken))
+	b.at = now
+	if b.tokens >= 1 {
+		b.tokens--
+		return 0
+	}
+	return time.Duration((1 - b.tokens) * float64(perToken))
+}

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	mux.HandleFunc("GET /v1/models", s.listModels)
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	s.controlRoutes(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path), "invalid_request_error", "")
+	})
+	return mux
+}
+
+// plan is what will happen to a call.
+type plan struct {
+	fault   *Fault
+	latency time.Duration
+	tokens  int
+}
+
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(w, r) // to its end: only then is a client's going away noticed
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "the body could not be read", "invalid_request_error", "")
+		return
+	}
+	var req chatRequest
+	problem := ""
+	if err := json.Unmarshal(body, &req); err != nil {
+		problem = "the body is not the JSON of a request"
+	} else {
+		problem = req.problem()
+	}
+	begun := s.now()
+	call, epoch := s.log.begin(Call{
+		At: begun, Model: req.Model, IdempotencyKey: r.Header.Get("Idempotency-Key"), Digest: digest(body),
+	})
+	defer func() { // also when the connection is broken on purpose by a panic
+		call.MS = s.now().Sub(begun).Milliseconds()
+		s.log.end(call, epoch)
+		s.slog.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelDebug, "call", slog.Int64("n", call.N),
+			slog.String("model", call.Model), slog.Int("status", call.Status), slog.String("fault", string(call.Fault)), slog.Bool("cut", call.Cut))
+	}()
+	w.Header().Set("X-Request-Id", requestID(call.N))
+	if problem != "" {
+		call.Status = http.StatusBadRequest
+		writeError(w, call.Status, problem, "invalid_request_error", "")
+		return
+	}
+	s.respond(w, r, req, &call)
+}
+
+// respond does to a call what its plan says.
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest, call *Call) {
+	p := s.plan(req.Model)
+	wait := p.latency
+	if f := p.fault; f != nil {
+		call.Fault = f.Kind
+		if !faults[f.Kind].late {
+			wait = 0
+		}
+		wait += f.Delay
+	}
+	if err := s.pause(r.Context(), wait); err != nil {
+		s.cut(call)
+		return
+	}
+	switch {
+	case p.fault == nil || p.fault.Kind == Slow:
+		call.Status = http.StatusOK
+		writeJSON(w, call.Status, req.echo(requestID(call.N), s.now().Unix(), p.tokens))
+	case p.fault.Kind == Hang:
+		_ = s.await(r.Context(), nil) // somebody goes away, always
+		s.cut(call)
+	case p.fault.Kind == Reset:
+		breakConnection(w)
+	default:
+		call.Status = faults[p.fault.Kind].status
+		p.fault.write(w, s.now())
+	}
+}
+
+// cut ends a call that nobody waits for any more. The panic is net/http's own
+// way to close the connection without a response.
+func (s *Server) cut(call *Call) {
+	call.Cut = true
+	panic(http.ErrAbortHandler)
+}
+
+// plan decides about the next call of a model.
+func (s *Server) plan(model string) plan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.models[model]
+	if st == nil {
+		st = &state{}
+		s.models[model] = st
+	}
+	st.calls++
+	b := s.script.of(model)
+	chance := s.script.chance(model, st.calls)
+	p := plan{latency: b.Latency.draw(chance), tokens: b.Tokens.draw(chance)}
+	elapsed := s.now().Sub(s.start)
+	for _, a := range s.added {
+		if a.applies(model, elapsed, st.calls, chance) {
+			p.fault = &a.Fault
+			return p
+		}
+	}
+	for _, f := range b.Faults {
+		if f.applies(elapsed, st.calls, chance) {
+			p.fault = &f
+			return p
+		}
+	}
+	if b.Limit.RPM > 0 {
+		if wait := st.bucket.take(b.Limit, elapsed); wait > 0 {
+			p.fault = &Fault{Kind: RateLimited, RetryAfter: b.Limit.RetryAfter, RetryIn: wait}
+		}
+	}
+	return p
+}
+
+func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	type model struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		OwnedBy string `json:"owned_by"`
+	}
+	all := []model{}
+	for _, name := range slices.Sorted(maps.Keys(s.script.Models)) {
+		all = append(all, model{ID: name, Object: "model", OwnedBy: "sim"})
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": all})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // a client that went away is no concern of ours
+}
+
+func writeError(w http.ResponseWriter, status int, message, errType, code string) {
+	detail := map[string]any{"message": message, "type": errType, "param": nil, "code": nil}
+	if code != "" {
+		detail["code"] = code
+	}
+	writeJSON(w, status, map[string]any{"error": detail})
+}
