@@ -1,0 +1,119 @@
+package app
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"nightshift/breaker"
+)
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(workerEnv); file != "" {
+		os.Exit(workerProcess(file))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Both models of a ladder are down for 12 s: the breakers keep the calls to a
+// few, and no line spends a retry on a door that is known to be shut (also
+// cases 24 and 25, with a budget of no retries at all for what comes after).
+func TestOutageOfAWholeLadder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, fleetOptions{
+		rungs: "{model: a/one}, {model: b/two}", concurrency: 5, retries: 5, cooldown: "2s", maxCooldown: "16s",
+	})
+	f.up.set(true)
+	f.submit("b", 100)
+	f.start()
+	f.until(30*time.Second, "both breakers are open", func() bool {
+		all, err := f.conn.Breakers.List(context.Background(), f.conn.Keys)
+		return err == nil && all[0].State != breaker.Closed && all[1].State != breaker.Closed
+	})
+	time.Sleep(12 * time.Second) // the outage itself
+	before, probes := f.up.counts()
+	f.up.set(false)
+	if before > 40 {
+		t.Errorf("%d calls reached the provider during the outage, %d of them probes; want at most 40", before, probes)
+	}
+	s := f.done("b", 90*time.Second)
+	if s.Succeeded != 100 {
+		t.Errorf("status: %+v", s)
+	}
+	f.onceEach("b", 100)
+	total, _ := f.up.counts()
+	t.Logf("calls in the outage %d (probes %d), in all %d; deferrals %d", before, probes, total, s.Deferrals)
+}
+
+// Four processes share one breaker: a 25 s outage with a cooldown of 2 s,
+// doubling to 16 s, costs the whole fleet at most five probes.
+func TestFourWorkersShareABreaker(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: 5, retries: 20, cooldown: "2s", maxCooldown: "16s"})
+	f.up.set(true)
+	f.submit("b", 200)
+	for range 4 {
+		f.start()
+	}
+	f.until(40*time.Second, "the breaker is open", func() bool {
+		all, err := f.conn.Breakers.List(context.Background(), f.conn.Keys)
+		return err == nil && all[0].State != breaker.Closed
+	})
+	time.Sleep(25 * time.Second) // the outage itself
+	f.up.set(false)
+	s := f.done("b", 120*time.Second)
+	total, probes := f.up.counts()
+	if probes > 5 || probes < 1 {
+		t.Errorf("%d probes left the fleet, want 1 to 5", probes)
+	}
+	if s.Succeeded != 200 {
+		t.Errorf("status: %+v", s)
+	}
+	f.onceEach("b", 200)
+	t.Logf("probes %d, calls in all %d, deferrals %d", probes, total, s.Deferrals)
+}
+
+// The keeper's worker is killed with calls in flight: every line ends once, and
+// at most the calls in flight at the kill are paid for twice.
+func TestCase27_KilledInTheMiddleOfCalls(t *testing.T) {
+	t.Parallel()
+	const n, slots = 100, 5
+	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: slots, retries: 0, cooldown: "2s", maxCooldown: "16s"})
+	f.up.delay = 200 * time.Millisecond
+	f.submit("b", n)
+	first := f.start()
+	f.until(60*time.Second, "half of the lines are done", func() bool { return f.status("b").Succeeded >= n/2 })
+	kill(first)
+	f.start()
+	s := f.done("b", 240*time.Second)
+	if s.Succeeded != n {
+		t.Errorf("status: %+v", s)
+	}
+	f.onceEach("b", n)
+	if total, _ := f.up.counts(); total > n+slots {
+		t.Errorf("%d calls for %d lines; want at most %d more than lines", total, n, slots)
+	}
+}
+
+// A worker is killed while Redis does not answer, so that it holds tasks which
+// it took and could not begin, or not finish: all run later, once each.
+func TestCase43_KilledBetweenDequeueAndBegin(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: 5, retries: 0, cooldown: "2s", maxCooldown: "16s"})
+	f.up.delay = 100 * time.Millisecond
+	f.submit("b", n)
+	first := f.start()
+	f.until(60*time.Second, "some lines are done", func() bool { return f.status("b").Succeeded >= 5 })
+	f.redis.Freeze(t)
+	kill(first)
+	f.redis.Thaw(t)
+	f.start()
+	if s := f.done("b", 240*time.Second); s.Succeeded != n {
+		t.Errorf("status: %+v", s)
+	}
+	f.onceEach("b", n)
+}
