@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -47,6 +48,9 @@ const (
 	maxDepth = 50
 )
 
+// byteOrderMark is what some editors put first; it is no part of the YAML.
+const byteOrderMark = "\ufeff"
+
 // parseTree reads the one document of a file. It returns nil for an empty file
 // and for one whose problem leaves no tree.
 func parseTree(data []byte, ps *problems) *node {
@@ -54,7 +58,7 @@ func parseTree(data []byte, ps *problems) *node {
 		ps.add(position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", maxBytes), "is it a configuration?")
 		return nil
 	}
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte(byteOrderMark)), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		ps.add(errorPosition(err), "", "not valid YAML: "+errorMessage(err), "")
 		return nil
