@@ -159,3 +159,33 @@ func TestTextBelowOpenBreakersAnswersAtOnce(t *testing.T) {
 	wantEnd(t, out, Answered, "")
 	same(t, "waits", len(out.Waits), 0)
 }
+
+func TestAParkOutlivesTheAttempt(t *testing.T) {
+	b := setup(t, "a")
+	ctx, cancel := context.WithCancel(context.Background())
+	b.callers["p/a"].reply = func(context.Context, int, provider.Request) (provider.Answer, error) {
+		cancel()
+		return provider.Answer{}, tooMany(time.Minute)
+	}
+	out := b.ladder(nightly(2, "a")).Attempt(ctx, line(), b.journal)
+	wantEnd(t, out, Interrupted, "")
+	equal(t, "the provider's word stands", kinds(out.Progress), []provider.Kind{provider.RateLimited})
+	equal(t, "evidence", b.breakers.outcomes("a"), []breaker.Outcome{breaker.Limited})
+	equal(t, "parks", parked(b), []string{"p/a"})
+}
+
+func TestAProbeOfATaskEndsWithinItsLease(t *testing.T) {
+	b := setup(t, "a")
+	l := b.ladder(nightly(1, "a"))
+	l.breakers = leased{b.breakers}
+	b.run(l, line())
+	same(t, "limit", b.callers["p/a"].requests[0].Timeout, 5*time.Second)
+}
+
+type leased struct{ *fakeBreakers }
+
+func (l leased) Admit(ctx context.Context, k breaker.Key) (breaker.Ticket, error) {
+	t, err := l.fakeBreakers.Admit(ctx, k)
+	t.Probe, t.Lease = true, 5*time.Second
+	return t, err
+}
