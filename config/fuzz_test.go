@@ -47,8 +47,12 @@ func useConfig(t *testing.T, cfg *Config) {
 			}
 		}
 	}
-	if strings.Contains(cfg.Redacted(), "cannot be written") {
-		t.Error(cfg.Redacted())
+	again, err := Parse("nightshift.yaml", []byte(cfg.Redacted()), env, WithoutKeys())
+	if err != nil && !strings.Contains(cfg.Redacted(), hidden) {
+		t.Errorf("%v\nin\n%s", err, cfg.Redacted())
+	}
+	if err == nil && again.Hash() != cfg.Hash() {
+		t.Error("equal configurations, different hashes")
 	}
 }
 

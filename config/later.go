@@ -50,7 +50,7 @@ func Later() []LaterKey {
 		{"guard.usd_per_hour", 0.0},
 		{"guard.global_calls_per_hour", 0},
 		{"guard.over", "defer"},
-		{"guard.producers.*.calls_per_hour", 5000},
+		{"guard.producers.*.calls_per_hour", 0},
 		{"guard.producers.*.usd_per_hour", 0.0},
 		{"batches.keep", 168 * time.Hour},
 		{"call_log.keep", 200_000},

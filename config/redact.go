@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"time"
-
-	"github.com/goccy/go-yaml"
 )
 
 // hidden stands where a value could be a secret.
@@ -20,11 +18,9 @@ const hidden = "xxxxx"
 // Redacted returns the resolved configuration as YAML: every key with the value
 // that holds, without passwords and header values.
 func (c *Config) Redacted() string {
-	out, err := yaml.Marshal(render(reflect.ValueOf(*c), ""))
-	if err != nil {
-		return fmt.Sprintf("(configuration cannot be written: %v)", err)
-	}
-	return string(out)
+	var w writer
+	w.mapping(renderStruct(reflect.ValueOf(*c)), 0)
+	return w.String()
 }
 
 // Hash is short and the same for equal configurations, however they are
@@ -65,14 +61,13 @@ func (h Headers) redacted() map[string]string {
 	return out
 }
 
-// render turns a value into what the YAML encoder writes as the file would have
-// it. tag is of the value's field.
+// render turns a value into pairs, lists and scalars, as the file would have it. tag is of the value's field.
 func render(v reflect.Value, tag reflect.StructTag) any {
 	switch x := v.Interface().(type) {
 	case Redis:
-		return yaml.MapSlice{{Key: "url", Value: x.String()}}
+		return []pair{{"url", x.String()}}
 	case Headers:
-		return x.redacted()
+		return renderMap(reflect.ValueOf(x.redacted()))
 	case time.Duration:
 		return duration(x)
 	case Auto:
@@ -97,12 +92,12 @@ func render(v reflect.Value, tag reflect.StructTag) any {
 	return v.Interface()
 }
 
-func renderStruct(v reflect.Value) yaml.MapSlice {
-	out := yaml.MapSlice{}
+func renderStruct(v reflect.Value) []pair {
+	out := []pair{}
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		if key := tag.Get("yaml"); key != "" && key != "-" && !absent(v.Field(i), tag) {
-			out = append(out, yaml.MapItem{Key: key, Value: render(v.Field(i), tag)})
+			out = append(out, pair{key, render(v.Field(i), tag)})
 		}
 	}
 	return out
@@ -124,11 +119,11 @@ func absent(v reflect.Value, tag reflect.StructTag) bool {
 
 func renderMap(v reflect.Value) any {
 	if v.Type().Elem().Kind() == reflect.Interface {
-		return v.Interface() // the encoder sorts the keys
+		return v.Interface() // written as JSON, which sorts the keys
 	}
-	out := yaml.MapSlice{}
+	out := []pair{}
 	for _, key := range slices.Sorted(maps.Keys(keysOf(v))) {
-		out = append(out, yaml.MapItem{Key: key, Value: render(v.MapIndex(reflect.ValueOf(key)), "")})
+		out = append(out, pair{key, render(v.MapIndex(reflect.ValueOf(key)), "")})
 	}
 	return out
 }
@@ -150,9 +145,9 @@ func renderList(v reflect.Value, keyed string) any {
 		}
 		return out
 	}
-	out := yaml.MapSlice{}
+	out := []pair{}
 	for i := range v.Len() {
-		out = append(out, yaml.MapItem{Key: v.Index(i).FieldByName(keyed).String(), Value: render(v.Index(i), "")})
+		out = append(out, pair{v.Index(i).FieldByName(keyed).String(), render(v.Index(i), "")})
 	}
 	return out
 }

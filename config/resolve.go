@@ -41,6 +41,9 @@ func (d *decoder) resolve(cfg *Config, dir string) {
 		if p.APIKeyFile != "" && !filepath.IsAbs(p.APIKeyFile) {
 			p.APIKeyFile = filepath.Join(dir, p.APIKeyFile)
 		}
+		if pl, ok := d.places[path{"providers", name, "breaker"}.id()]; ok && len(pl.node.entries) == 0 {
+			p.Breaker = nil // {}: nothing of its own
+		}
 		cfg.Providers[name] = p
 	}
 	for key, m := range cfg.Models {

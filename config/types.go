@@ -252,9 +252,9 @@ type Guard struct {
 
 // GuardProducer is one producer's own limits.
 type GuardProducer struct {
-	// Calls an hour. Default: as for all.
+	// Calls an hour; 0: as for all.
 	CallsPerHour int `yaml:"calls_per_hour"`
-	// USD an hour. Default: as for all.
+	// USD an hour; 0: as for all.
 	USDPerHour float64 `yaml:"usd_per_hour"`
 }
 
