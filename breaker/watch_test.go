@@ -146,6 +146,7 @@ func TestCase01_AWatcherStoppedDuringItsProbe(t *testing.T) {
 		stop := b.watch(1, proberFunc(func(ctx context.Context, _ Key) Report {
 			close(begun)
 			<-ctx.Done()
+			time.Sleep(time.Second) // Run waits for it
 			return Report{Outcome: Failure, Reason: "context canceled"}
 		}))
 		<-begun
@@ -171,6 +172,24 @@ func TestASlowProbeFailsBeforeItsLeaseEnds(t *testing.T) {
 		if probes.Load() != 1 {
 			t.Errorf("%d probes", probes.Load())
 		}
+	})
+}
+
+func TestAProberThatIgnoresItsDeadlineIsAloneInItsProcess(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, b *bundle) {
+		var probes atomic.Int32
+		stop := b.watch(1, proberFunc(func(context.Context, Key) Report {
+			probes.Add(1)
+			time.Sleep(2 * time.Minute)
+			return Report{Outcome: Success}
+		}))
+		time.Sleep(140 * time.Second) // its lease ended long ago
+		if probes.Load() != 1 {
+			t.Errorf("%d probes side by side", probes.Load())
+		}
+		b.wantState(HalfOpen)
+		stop()
+		b.wantState(HalfOpen) // what it found came too late
 	})
 }
 
