@@ -68,11 +68,11 @@ func OpenReader(r io.Reader, name string) (*Reader, error) {
 // Close closes what OpenFile opened.
 func (r *Reader) Close() error { return r.close() }
 
-// Next returns the next request and its raw bytes without the line's end, which
-// are valid until the next call, or io.EOF; the Line keeps its own copy. Blank
-// lines are passed over, but count as physical lines. A line that is no request
-// is a *LineError, after which Next goes on with the following line; once the
-// input itself is broken, it ends.
+// Next returns the next request and its raw bytes without the line's end, or
+// io.EOF; parts of the Line share the memory of the raw bytes. Blank lines are
+// passed over, but count as physical lines. A line that is no request is a
+// *LineError, after which Next goes on with the following line; once the input
+// itself is broken, it ends.
 func (r *Reader) Next() (Line, []byte, error) {
 	for {
 		if r.ended {

@@ -61,9 +61,9 @@ const (
 	liveKey = "nightshift:live"    // zset: the same, of those that may be unfinished
 )
 
-func metaKey(batch string) string         { return key(batch, "meta") }
-func key(batch, name string) string       { return "nightshift:{b:" + batch + "}:" + name }
-func digestKey(producer, d string) string { return "nightshift:content:" + d + ":" + producer }
+func metaKey(batch string) string     { return key(batch, "meta") }
+func key(batch, name string) string   { return "nightshift:{b:" + batch + "}:" + name }
+func contentKey(digest string) string { return "nightshift:content:" + digest }
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 

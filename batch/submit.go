@@ -23,7 +23,7 @@ const (
 	groupBytes  = 1 << 20
 )
 
-// duplicateFor is how long the same content of a producer is refused.
+// duplicateFor is how long the same content is refused.
 const duplicateFor = 24 * time.Hour
 
 // DuplicateError is ErrDuplicate with the batch that has the same content.
@@ -46,8 +46,8 @@ func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 //
 // Submitting the same ID and content again adds what is missing and keeps the
 // first description. Other content under the ID is ErrExists; the same content
-// of the same producer under another ID within 24 h is a *DuplicateError
-// (ErrDuplicate) unless d.Again; a batch cancelled meanwhile is ErrCancelled.
+// under another ID within 24 h is a *DuplicateError (ErrDuplicate) unless
+// d.Again; a batch cancelled meanwhile is ErrCancelled.
 //
 // progress, which may be nil, is called with the number of lines written; an
 // interrupted submission starts where it stood.
@@ -133,7 +133,7 @@ func (s *Redis) enlist(ctx context.Context, id string, created float64, committe
 // claimContent notes that this batch has this content, or returns the batch
 // that had it within the last 24 h. The key's TTL is only garbage collection.
 func (s *Redis) claimContent(ctx context.Context, d Description, now time.Time) error {
-	k := digestKey(d.Producer, d.Digest)
+	k := contentKey(d.Digest)
 	mine := d.ID + " " + strconv.FormatInt(now.UnixMilli(), 10)
 	if !d.Again {
 		won, err := s.rdb.SetNX(ctx, k, mine, 2*duplicateFor).Result()
@@ -159,6 +159,19 @@ func (s *Redis) claimContent(ctx context.Context, d Description, now time.Time) 
 	return s.rdb.Set(ctx, k, mine, 2*duplicateFor).Err()
 }
 
+// entries returns the chunks that are written already, by their index entries.
+func (s *Redis) entries(ctx context.Context, id string) (map[string]bool, error) {
+	all, err := s.rdb.ZRange(ctx, key(id, "index"), 0, -1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read the index: %w", err)
+	}
+	have := make(map[string]bool, len(all))
+	for _, e := range all {
+		have[e] = true
+	}
+	return have, nil
+}
+
 // group is the chunks of one round trip.
 type group struct {
 	calls []scriptCall
@@ -169,13 +182,17 @@ type group struct {
 // write streams the lines into chunks and the chunks to Redis, one group being
 // written while the next is packed; memory stays at a few groups.
 func (s *Redis) write(ctx context.Context, d Description, src Source, progress func(int64)) error {
+	have, err := s.entries(ctx, d.ID)
+	if err != nil {
+		return err
+	}
 	groups := make(chan group)
 	g, both := errgroup.WithContext(ctx)
 	var chunks int
 	g.Go(func() error {
 		defer close(groups)
 		var err error
-		chunks, err = s.packAll(both, d, src, groups)
+		chunks, err = s.packAll(both, d, src, have, groups)
 		return err
 	})
 	g.Go(func() error {
@@ -196,7 +213,7 @@ func (s *Redis) write(ctx context.Context, d Description, src Source, progress f
 }
 
 // packAll reads the source to its end and returns the number of chunks.
-func (s *Redis) packAll(ctx context.Context, d Description, src Source, groups chan<- group) (int, error) {
+func (s *Redis) packAll(ctx context.Context, d Description, src Source, have map[string]bool, groups chan<- group) (int, error) {
 	var (
 		c      chunk
 		gr     group
@@ -204,7 +221,7 @@ func (s *Redis) packAll(ctx context.Context, d Description, src Source, groups c
 		digest = sha256.New()
 	)
 	next := func(last bool) error {
-		if err := s.pack(d, &c, &gr); err != nil {
+		if err := s.pack(d, &c, &gr, have[c.entry()]); err != nil {
 			return err
 		}
 		if !last && len(gr.calls) < groupChunks && gr.bytes < groupBytes {
@@ -242,8 +259,14 @@ func (s *Redis) packAll(ctx context.Context, d Description, src Source, groups c
 	return c.number, err
 }
 
-// pack moves the chunk's lines into the group and starts the next chunk.
-func (s *Redis) pack(d Description, c *chunk, gr *group) error {
+// pack moves the chunk's lines into the group, unless they are there already,
+// and starts the next chunk.
+func (s *Redis) pack(d Description, c *chunk, gr *group, have bool) error {
+	gr.lines += int64(len(c.lines))
+	defer func() { *c = chunk{number: c.number + 1, lines: c.lines[:0]} }()
+	if have {
+		return nil
+	}
 	frame, err := c.encode()
 	if err != nil {
 		return err
@@ -255,13 +278,14 @@ func (s *Redis) pack(d Description, c *chunk, gr *group) error {
 	}
 	gr.calls = append(gr.calls, scriptCall{d.ID, args})
 	gr.bytes += len(packed)
-	gr.lines += int64(len(c.lines))
-	*c = chunk{number: c.number + 1, lines: c.lines[:0]}
 	return nil
 }
 
 // put writes chunks; those that are there already stay as they are.
 func (s *Redis) put(ctx context.Context, calls []scriptCall) error {
+	if len(calls) == 0 {
+		return nil
+	}
 	cmds, err := s.runMany(ctx, s.scripts.put, calls)
 	if err != nil {
 		return fmt.Errorf("write backlog: %w", err)

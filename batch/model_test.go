@@ -1,0 +1,278 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"nightshift/provider"
+)
+
+// The model of a line's life, written for clearness: where the scripts count
+// amounts, it keeps sets of calls, each with a name of its own, and adds them
+// up when it is asked.
+
+// modelCall is one paid call; its name is unique.
+type modelCall struct {
+	name string
+	cost provider.USD
+}
+
+type modelLine struct {
+	number    int64
+	class     int
+	gen       int
+	released  bool
+	outcome   Outcome // "" while it has no record
+	code      string
+	winner    string // token of the attempt that wrote the record
+	since     time.Time
+	waits     bool
+	holder    string
+	expires   time.Time // zero: given back, or never begun
+	stored    []modelCall
+	deferrals int
+	crashes   int
+	booked    map[string]provider.USD // every call the batch ever heard of
+	shown     map[string]bool         // those that a record shows
+	attempts  map[string]*modelAttempt
+}
+
+// modelAttempt is what the batch knows of a token.
+type modelAttempt struct {
+	gen    int
+	ended  bool // it has given the line back, or was told that it is another's
+	shared int  // calls of it that were written to the line's progress
+}
+
+type modelBatch struct {
+	total     int64
+	deadline  time.Time
+	cancelled bool
+	epoch     int64
+	lines     []*modelLine
+	log       []int64
+	degraded  int64
+	lease     time.Duration
+}
+
+func (m *modelBatch) line(n int64) *modelLine {
+	i := slices.IndexFunc(m.lines, func(l *modelLine) bool { return l.number == n })
+	if i < 0 {
+		return nil
+	}
+	return m.lines[i]
+}
+
+// live returns whether an attempt holds the line now.
+func (l *modelLine) live(now time.Time) bool { return l.expires.After(now) }
+
+func (l *modelLine) current(ref Ref) bool {
+	return l != nil && l.released && l.outcome == "" && l.gen == ref.Generation
+}
+
+func (m *modelBatch) end(l *modelLine, o Outcome, code, winner string, calls []modelCall) {
+	l.outcome, l.code, l.winner = o, code, winner
+	for _, c := range calls {
+		l.shown[c.name] = true
+	}
+	l.waits, l.holder, l.expires, l.stored = false, "", time.Time{}, nil
+	m.log = append(m.log, l.number)
+}
+
+func (m *modelBatch) release(epoch int64, n int, room map[int]int, now time.Time) ([]int64, error) {
+	if epoch < m.epoch {
+		return nil, ErrFenced
+	}
+	m.epoch = epoch
+	var out []int64
+	if m.cancelled {
+		return out, nil
+	}
+	taken := map[int]int{}
+	for _, l := range m.lines {
+		r, bounded := room[l.class]
+		if l.released || l.outcome != "" || len(out) == n || bounded && taken[l.class] >= r {
+			continue
+		}
+		taken[l.class]++
+		l.released, l.since = true, now
+		out = append(out, l.number)
+	}
+	return out, nil
+}
+
+func (m *modelBatch) begin(ref Ref, token string, now time.Time) (v Verdict, held time.Duration, base []modelCall, crashes int) {
+	l := m.line(ref.Line)
+	if !l.current(ref) {
+		return Over, 0, nil, 0
+	}
+	if l.holder != token && !l.expires.IsZero() {
+		if l.live(now) {
+			return Held, l.expires.Sub(now), nil, 0
+		}
+		l.crashes++
+	}
+	switch {
+	case m.cancelled:
+		m.end(l, Cancelled, CodeCancelled, "-", l.stored)
+		return BatchCancelled, 0, nil, 0
+	case !m.deadline.IsZero() && !m.deadline.After(now):
+		m.end(l, Expired, CodeExpired, "-", l.stored)
+		return DeadlinePassed, 0, nil, 0
+	case l.crashes >= 5:
+		m.end(l, Failed, CodeLost, "-", l.stored)
+		return Lost, 0, nil, 0
+	}
+	if a := l.attempts[token]; a != nil && a.ended {
+		return Over, 0, nil, 0
+	}
+	if l.attempts[token] == nil {
+		l.attempts[token] = &modelAttempt{gen: l.gen, shared: len(l.stored)}
+	}
+	l.holder, l.expires, l.waits = token, now.Add(m.lease), false
+	return Granted, 0, l.stored, l.crashes
+}
+
+// hear books the calls of a known attempt, each once.
+func (l *modelLine) hear(ref Ref, token string, calls []modelCall) *modelAttempt {
+	if l == nil {
+		return nil
+	}
+	a := l.attempts[token]
+	if a == nil || a.gen != ref.Generation {
+		return nil
+	}
+	for _, c := range calls {
+		l.booked[c.name] = c.cost
+	}
+	return a
+}
+
+// store writes the progress of the lease's holder, unless a later one overtook it.
+func (l *modelLine) store(a *modelAttempt, calls []modelCall, deferrals int) {
+	if len(calls) < a.shared {
+		return
+	}
+	a.shared = len(calls)
+	l.stored = calls
+	l.deferrals = max(l.deferrals, deferrals)
+}
+
+func (m *modelBatch) checkpoint(ref Ref, token string, calls []modelCall, deferrals int, now time.Time) error {
+	l := m.line(ref.Line)
+	a := l.hear(ref, token, calls)
+	if !l.current(ref) || l.holder != token || l.expires.IsZero() {
+		return ErrFenced
+	}
+	l.store(a, calls, deferrals)
+	l.expires = now.Add(m.lease)
+	if m.cancelled {
+		return ErrCancelled
+	}
+	return nil
+}
+
+func (m *modelBatch) suspend(ref Ref, token string, calls []modelCall, deferrals int, waits bool) error {
+	l := m.line(ref.Line)
+	mine := l.current(ref) && l.holder == token
+	if mine && l.expires.IsZero() {
+		return nil
+	}
+	a := l.hear(ref, token, calls)
+	if a != nil {
+		a.ended = true
+	}
+	if !mine {
+		return ErrFenced
+	}
+	l.store(a, calls, deferrals)
+	l.expires = time.Time{}
+	l.waits = waits
+	return nil
+}
+
+func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals int, o Outcome, degraded bool) error {
+	l := m.line(ref.Line)
+	held := l.current(ref) && l.holder == token && !l.expires.IsZero()
+	if l != nil && l.outcome != "" && l.gen == ref.Generation && l.winner == token {
+		return nil
+	}
+	a := l.hear(ref, token, calls)
+	if a != nil {
+		a.ended = true
+	}
+	if !l.current(ref) || !held && o != Succeeded {
+		return ErrFenced
+	}
+	l.deferrals = max(l.deferrals, deferrals)
+	if degraded {
+		m.degraded++
+	}
+	m.end(l, o, "", token, calls)
+	return nil
+}
+
+func (m *modelBatch) renew(ref Ref, token string, now time.Time) (lost bool) {
+	l := m.line(ref.Line)
+	if !l.current(ref) || l.holder != token || l.expires.IsZero() {
+		return true
+	}
+	l.expires = now.Add(m.lease)
+	return false
+}
+
+// endable returns how many lines End would end, or an error.
+func (m *modelBatch) endable(epoch int64, o Outcome, now time.Time) ([]*modelLine, error) {
+	if epoch < m.epoch {
+		return nil, ErrFenced
+	}
+	m.epoch = epoch
+	if o == Cancelled && !m.cancelled || o == Expired && (m.deadline.IsZero() || m.deadline.After(now)) {
+		return nil, nil
+	}
+	var dead []*modelLine
+	for _, l := range m.lines {
+		if l.outcome == "" && !l.live(now) {
+			dead = append(dead, l)
+		}
+	}
+	return dead, nil
+}
+
+// sums adds up what the batch's counters must say.
+func (m *modelBatch) sums() (counts map[Outcome]int64, calls int64, cost, wasted provider.USD, deferrals int64) {
+	counts = map[Outcome]int64{}
+	for _, l := range m.lines {
+		if l.outcome != "" {
+			counts[l.outcome]++
+		}
+		progress := map[string]bool{}
+		for _, c := range l.stored {
+			progress[c.name] = true
+		}
+		for name, c := range l.booked {
+			calls++
+			cost += c
+			if !l.shown[name] && !progress[name] {
+				wasted += c
+			}
+		}
+		deferrals += int64(l.deferrals)
+	}
+	return counts, calls, cost, wasted, deferrals
+}
+
+// same compares errors by what callers decide on.
+func same(got, want error) error {
+	for _, e := range []error{ErrFenced, ErrCancelled, ErrNotFound} {
+		if errors.Is(got, e) != errors.Is(want, e) {
+			return fmt.Errorf("error %v, want %v", got, want)
+		}
+	}
+	if (got == nil) != (want == nil) {
+		return fmt.Errorf("error %v, want %v", got, want)
+	}
+	return nil
+}

@@ -1,0 +1,454 @@
+package batch
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"nightshift/provider"
+)
+
+// TestLinesFollowTheModel drives the scripts and the model with the same
+// messages (also lost, repeated and overtaken ones, of attempts that stalled)
+// and compares every reply and, after each step, everything that is kept.
+func TestLinesFollowTheModel(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *bundle{"redis": setup, "miniredis": setupMini} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t)
+			n := 0
+			rapid.Check(t, func(rt *rapid.T) {
+				n++
+				m := newMachine(rt, t, b, fmt.Sprintf("b%d", n))
+				rt.Repeat(map[string]func(*rapid.T){
+					"":           m.check,
+					"release":    m.release,
+					"begin":      m.begin,
+					"again":      m.begin, // begins are what leads anywhere
+					"call":       m.call,
+					"checkpoint": m.checkpoint,
+					"suspend":    m.suspend,
+					"finish":     m.finish,
+					"renew":      m.renew,
+					"repeat":     m.repeat,
+					"step":       m.step,
+					"cancel":     m.cancel,
+					"end":        m.end,
+					"retry":      m.retry,
+				})
+			})
+		})
+	}
+}
+
+// attempt is a worker's view of its attempt; it goes on whatever the batch says.
+type attempt struct {
+	lease     Lease
+	line      Line
+	calls     []modelCall
+	deferrals int
+	over      bool // it has sent its last message
+}
+
+type machine struct {
+	tb       testing.TB
+	b        *bundle
+	m        *modelBatch
+	id       string
+	attempts []*attempt
+	sent     []func(*rapid.T) // messages that may arrive once more
+	tokens   int
+	names    int
+}
+
+func newMachine(rt *rapid.T, tb testing.TB, b *bundle, id string) *machine {
+	n := rapid.IntRange(1, 5).Draw(rt, "lines")
+	m := &machine{tb: tb, b: b, id: id, m: &modelBatch{total: int64(n), lease: time.Minute}}
+	var lines []string
+	for i := range n {
+		lines = append(lines, openAI(fmt.Sprintf("%s-%d", id, i)))
+		class := rapid.IntRange(0, 1).Draw(rt, "class")
+		m.m.lines = append(m.m.lines, &modelLine{
+			number: int64(i + 1), class: class, booked: map[string]provider.USD{},
+			shown: map[string]bool{}, attempts: map[string]*modelAttempt{},
+		})
+	}
+	text := strings.Join(lines, "\n")
+	d := describe(tb, id, text)
+	if rapid.Bool().Draw(rt, "has a deadline") {
+		d.Deadline = b.clock.t.Add(5 * time.Minute)
+		m.m.deadline = d.Deadline
+	}
+	if err := b.Submit(tb.Context(), d, classes{reader(tb, text), m.m}, nil); err != nil {
+		rt.Fatal(err)
+	}
+	return m
+}
+
+// classes gives the lines of a source their starting rungs.
+type classes struct {
+	Source
+	m *modelBatch
+}
+
+func (c classes) Next() (Line, []byte, error) {
+	l, raw, err := c.Source.Next()
+	if err == nil {
+		l.Rung = c.m.line(l.Number).class
+	}
+	return l, raw, err
+}
+
+func (m *machine) release(t *rapid.T) {
+	epoch := m.m.epoch + int64(rapid.IntRange(-1, 1).Draw(t, "epoch"))
+	n := rapid.IntRange(1, 4).Draw(t, "n")
+	room := rapid.MapOf(rapid.IntRange(0, 1), rapid.IntRange(0, 2)).Draw(t, "room")
+	refs, err := m.b.Release(m.tb.Context(), m.id, epoch, n, room)
+	want, wantErr := m.m.release(epoch, n, room, m.b.clock.t)
+	expect(t, same(err, wantErr))
+	var got []int64
+	for _, r := range refs {
+		got = append(got, r.Line)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("released %v, want %v", got, want)
+	}
+}
+
+func (m *machine) begin(t *rapid.T) {
+	l := rapid.SampledFrom(m.m.lines).Draw(t, "line")
+	if len(l.attempts) >= 8 {
+		return
+	}
+	ref := Ref{m.id, l.number, l.gen}
+	if rapid.IntRange(0, 9).Draw(t, "other generation") == 0 {
+		ref.Generation = rapid.IntRange(0, l.gen+1).Draw(t, "generation")
+	}
+	m.tokens++
+	token := fmt.Sprintf("t%d", m.tokens)
+	m.deliver(t, func(t *rapid.T) {
+		got, err := m.b.Begin(m.tb.Context(), ref, token)
+		expect(t, err)
+		verdict, held, base, crashes := m.m.begin(ref, token, m.b.clock.t)
+		if got.Verdict != verdict || got.HeldFor != held || got.Crashes != crashes {
+			t.Fatalf("begin %s by %s: %+v, want %d %s %d", ref, token, got, verdict, held, crashes)
+		}
+		if verdict != Granted {
+			return
+		}
+		if names := callNames(got.Progress.Calls); !slices.Equal(names, modelNames(base)) {
+			t.Fatalf("begin %s: progress %v, want %v", ref, names, modelNames(base))
+		}
+		if got.Line.Number != ref.Line || got.Line.Rung != l.class || got.Description.ID != m.id {
+			t.Fatalf("begin %s: line %+v", ref, got.Line)
+		}
+		if !slices.ContainsFunc(m.attempts, func(a *attempt) bool { return a.lease.Token == token }) {
+			m.attempts = append(m.attempts, &attempt{Lease{ref, token}, got.Line, slices.Clone(base), got.Progress.Deferrals, false})
+		}
+	})
+}
+
+// deliver sends a message, and keeps it to be sent again.
+func (m *machine) deliver(t *rapid.T, send func(*rapid.T)) {
+	send(t)
+	m.sent = append(m.sent, send)
+}
+
+func (m *machine) repeat(t *rapid.T) {
+	if len(m.sent) > 0 {
+		m.sent[len(m.sent)-1-rapid.IntRange(0, min(7, len(m.sent)-1)).Draw(t, "ago")](t)
+	}
+}
+
+// pick returns an attempt that still runs, in a worker's own eyes, or nil.
+func (m *machine) pick(t *rapid.T) *attempt {
+	var running []*attempt
+	for _, a := range m.attempts {
+		if !a.over {
+			running = append(running, a)
+		}
+	}
+	if len(running) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(running).Draw(t, "attempt")
+}
+
+func (m *machine) call(t *rapid.T) {
+	if a := m.pick(t); a != nil {
+		m.names++
+		cost := provider.USD(rapid.Int64Range(0, 1<<50).Draw(t, "cost"))
+		a.calls = append(a.calls, modelCall{fmt.Sprintf("c%d", m.names), cost})
+	}
+}
+
+func (m *machine) checkpoint(t *rapid.T) {
+	a := m.pick(t)
+	if a == nil {
+		return
+	}
+	lease, calls, deferrals := a.lease, slices.Clone(a.calls), a.deferrals
+	m.deliver(t, func(t *rapid.T) {
+		err := m.b.Checkpoint(m.tb.Context(), lease, progressOf(calls, deferrals))
+		expect(t, same(err, m.m.checkpoint(lease.Ref, lease.Token, calls, deferrals, m.b.clock.t)))
+	})
+}
+
+func (m *machine) suspend(t *rapid.T) {
+	a := m.pick(t)
+	if a == nil {
+		return
+	}
+	var w Wait
+	if rapid.IntRange(0, 2).Draw(t, "waits") > 0 {
+		w = Wait{"openai/gpt-4o", "breaker_open", m.b.clock.t.Add(30 * time.Second)}
+		a.deferrals++
+	}
+	// A worker that was handed back may still get its answer (case 49).
+	a.over = rapid.IntRange(0, 3).Draw(t, "over") > 0
+	lease, calls, deferrals := a.lease, slices.Clone(a.calls), a.deferrals
+	m.deliver(t, func(t *rapid.T) {
+		err := m.b.Suspend(m.tb.Context(), lease, progressOf(calls, deferrals), w)
+		expect(t, same(err, m.m.suspend(lease.Ref, lease.Token, calls, deferrals, w != Wait{})))
+	})
+}
+
+func (m *machine) finish(t *rapid.T) {
+	a := m.pick(t)
+	if a == nil {
+		return
+	}
+	a.over = true
+	o := rapid.SampledFrom([]Outcome{Succeeded, Succeeded, Failed, Expired}).Draw(t, "outcome")
+	degraded := o == Succeeded && rapid.Bool().Draw(t, "degraded")
+	lease, line, calls, deferrals := a.lease, a.line, slices.Clone(a.calls), a.deferrals
+	m.deliver(t, func(t *rapid.T) {
+		p := progressOf(calls, deferrals)
+		r := answer(line, p)
+		r.ID, r.Nightshift.Degraded = lease.Token, degraded
+		err := m.b.Finish(m.tb.Context(), lease, p, o, r)
+		expect(t, same(err, m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, degraded)))
+	})
+}
+
+func (m *machine) renew(t *rapid.T) {
+	var leases, want []Lease
+	for _, a := range m.attempts {
+		if rapid.Bool().Draw(t, "renew") {
+			leases = append(leases, a.lease)
+			if m.m.renew(a.lease.Ref, a.lease.Token, m.b.clock.t) {
+				want = append(want, a.lease)
+			}
+		}
+	}
+	if len(leases) == 0 {
+		return
+	}
+	lost, err := m.b.Renew(m.tb.Context(), leases)
+	expect(t, err)
+	if !slices.Equal(lost, want) {
+		t.Fatalf("lost %v, want %v", lost, want)
+	}
+}
+
+func (m *machine) step(t *rapid.T) {
+	m.b.clock.step(time.Duration(rapid.SampledFrom([]int{1, 10_000, 59_999, 60_000, 61_000}).Draw(t, "ms")) * time.Millisecond)
+}
+
+func (m *machine) cancel(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "sure") > 0 {
+		return
+	}
+	m.m.cancelled = m.m.cancelled || slices.ContainsFunc(m.m.lines, func(l *modelLine) bool { return l.outcome == "" })
+	expect(t, m.b.Cancel(m.tb.Context(), m.id))
+}
+
+func (m *machine) end(t *rapid.T) {
+	epoch := m.m.epoch + int64(rapid.IntRange(-1, 1).Draw(t, "epoch"))
+	o := rapid.SampledFrom([]Outcome{Cancelled, Expired}).Draw(t, "outcome")
+	n := rapid.IntRange(1, 3).Draw(t, "n")
+	got, err := m.b.End(m.tb.Context(), m.id, epoch, o, n)
+	dead, wantErr := m.m.endable(epoch, o, m.b.clock.t)
+	expect(t, same(err, wantErr))
+	if got != min(n, len(dead)) {
+		t.Fatalf("ended %d, want %d of %d", got, n, len(dead))
+	}
+	// Which of them, and in which order, is the script's choice.
+	code := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired}[o]
+	log, err := m.b.rdb.LRange(m.tb.Context(), key(m.id, "log"), int64(len(m.m.log)), -1).Result()
+	expect(t, err)
+	for _, text := range log {
+		i := slices.IndexFunc(dead, func(l *modelLine) bool { return fmt.Sprint(l.number) == text })
+		if i < 0 {
+			t.Fatalf("line %s was ended, but could not be", text)
+		}
+		m.m.end(dead[i], o, code, "-", dead[i].stored)
+	}
+}
+
+// retry does by hand what the command will do: it takes a failed record back
+// and raises the generation.
+func (m *machine) retry(t *rapid.T) {
+	for _, l := range m.m.lines {
+		if l.outcome != Failed || l.gen > 0 || m.m.cancelled {
+			continue
+		}
+		ctx := m.tb.Context()
+		p := m.b.rdb.TxPipeline()
+		p.HDel(ctx, key(m.id, "rec"), fmt.Sprint(l.number))
+		p.LRem(ctx, key(m.id, "log"), 0, fmt.Sprint(l.number))
+		p.HIncrBy(ctx, metaKey(m.id), "failed", -1)
+		p.HDel(ctx, metaKey(m.id), "finished_at")
+		p.HSet(ctx, key(m.id, "out"), fmt.Sprint(l.number), fmt.Sprintf("%d %d %d 0", l.gen+1, l.class, m.b.clock.t.UnixMilli()))
+		_, err := p.Exec(ctx)
+		expect(t, err)
+		l.outcome, l.winner, l.code, l.crashes = "", "", "", 0
+		l.gen++
+		l.released, l.since = true, m.b.clock.t
+		m.m.log = slices.DeleteFunc(m.m.log, func(n int64) bool { return n == l.number })
+		return
+	}
+}
+
+// check compares everything that is kept with the model.
+func (m *machine) check(t *rapid.T) {
+	st, err := m.b.Status(m.tb.Context(), m.id)
+	expect(t, err)
+	counts, calls, cost, wasted, deferrals := m.m.sums()
+	got := map[string]int64{
+		"succeeded": st.Succeeded, "failed": st.Failed, "expired": st.Expired, "cancelled": st.Cancelled,
+		"calls": st.Calls, "cost": int64(st.CostUSD), "wasted": int64(st.WastedUSD), "deferrals": st.Deferrals,
+		"degraded": st.Degraded, "outstanding": st.Outstanding,
+	}
+	ended := int64(len(m.m.log))
+	want := map[string]int64{
+		"succeeded": counts[Succeeded], "failed": counts[Failed], "expired": counts[Expired], "cancelled": counts[Cancelled],
+		"calls": calls, "cost": int64(cost), "wasted": int64(wasted), "deferrals": deferrals,
+		"degraded": m.m.degraded, "outstanding": m.m.total - ended,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal("counters: " + diff)
+	}
+	if done := ended == m.m.total; done != (st.State == Done) || done != (st.FinishedAt != nil) {
+		t.Fatalf("state %s, finished at %v, with %d of %d lines", st.State, st.FinishedAt, ended, m.m.total)
+	}
+	m.checkOut(t)
+	m.checkRecords(t)
+	m.checkLeftovers(t)
+}
+
+func (m *machine) checkOut(t *rapid.T) {
+	out, err := m.b.Out(m.tb.Context(), m.id)
+	expect(t, err)
+	var want []OutEntry
+	deferred := map[int]int{}
+	backlog := map[int]int64{}
+	for _, l := range m.m.lines {
+		if l.outcome != "" {
+			continue
+		}
+		if !l.released {
+			backlog[l.class]++
+			continue
+		}
+		if l.waits {
+			deferred[l.class]++
+		}
+		want = append(want, OutEntry{Ref: Ref{m.id, l.number, l.gen}, Rung: l.class, Since: l.since, Leased: l.live(m.b.clock.t)})
+	}
+	for i := range out {
+		if waits := out[i].Wait != (Wait{}); i < len(want) && waits != m.m.line(out[i].Ref.Line).waits {
+			t.Fatalf("line %d waits for %+v", out[i].Ref.Line, out[i].Wait)
+		}
+		out[i].Wait = Wait{}
+	}
+	if diff := cmp.Diff(want, out); diff != "" && len(want)+len(out) > 0 {
+		t.Fatal("out: " + diff)
+	}
+	meta, err := m.b.rdb.HGetAll(m.tb.Context(), metaKey(m.id)).Result()
+	expect(t, err)
+	b, err := state(meta).backlog(int64(len(out)))
+	expect(t, err)
+	if !maps.Equal(b.Deferred, deferred) || !maps.Equal(b.Classes, backlog) {
+		t.Fatalf("deferred %v, want %v; backlog %v, want %v", b.Deferred, deferred, b.Classes, backlog)
+	}
+}
+
+func (m *machine) checkRecords(t *rapid.T) {
+	i := 0
+	_, err := m.b.Results(m.tb.Context(), m.id, 0, func(r Record) error {
+		l := m.m.line(r.Line)
+		if i >= len(m.m.log) || m.m.log[i] != r.Line || l.outcome != r.Outcome {
+			t.Fatalf("record %d is line %d, %s; the log is %v", i, r.Line, r.Outcome, m.m.log)
+		}
+		i++
+		var res Result
+		expect(t, json.Unmarshal(r.JSON, &res))
+		if res.CustomID != fmt.Sprintf("%s-%d", m.id, l.number-1) || (l.code == "") != (res.Error == nil) || (l.code == "" && res.ID != l.winner) {
+			t.Fatalf("record of line %d by %s (code %q): %s", l.number, l.winner, l.code, r.JSON)
+		}
+		var cost provider.USD
+		for name := range l.shown {
+			if slices.Contains(callNames(res.Nightshift.Attempts), name) {
+				cost += l.booked[name]
+			}
+		}
+		if res.Nightshift.CostUSD != cost {
+			t.Fatalf("record of line %d: cost %s, want %s", l.number, res.Nightshift.CostUSD, cost)
+		}
+		return nil
+	})
+	expect(t, err)
+	if i != len(m.m.log) {
+		t.Fatalf("%d records, want %d", i, len(m.m.log))
+	}
+}
+
+// checkLeftovers: a line with a record keeps nothing of its life but the marks
+// of attempts that may still send something.
+func (m *machine) checkLeftovers(t *rapid.T) {
+	for _, name := range []string{"out", "wait", "lease", "prog", "crash"} {
+		held, err := m.b.rdb.HKeys(m.tb.Context(), key(m.id, name)).Result()
+		expect(t, err)
+		for _, l := range m.m.lines {
+			if l.outcome != "" && slices.Contains(held, fmt.Sprint(l.number)) {
+				t.Fatalf("line %d has a record, and %s too", l.number, name)
+			}
+		}
+	}
+}
+
+func progressOf(calls []modelCall, deferrals int) Progress {
+	p := Progress{Deferrals: deferrals}
+	for _, c := range calls {
+		p.Calls = append(p.Calls, call(c.name, c.cost))
+	}
+	return p
+}
+
+func callNames(calls []provider.Call) (names []string) {
+	for _, c := range calls {
+		names = append(names, c.Model)
+	}
+	return names
+}
+
+func modelNames(calls []modelCall) (names []string) {
+	for _, c := range calls {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func expect(t *rapid.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

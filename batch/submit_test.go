@@ -1,0 +1,247 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cut is a source that breaks off after some lines.
+type cut struct {
+	Source
+	left int
+}
+
+var errCut = errors.New("killed")
+
+func (c *cut) Next() (Line, []byte, error) {
+	if c.left--; c.left < 0 {
+		return Line{}, nil, errCut
+	}
+	return c.Source.Next()
+}
+
+// drain releases a whole batch and returns the lines in order.
+func drain(tb testing.TB, b *bundle, id string) (lines []int64) {
+	tb.Helper()
+	for {
+		refs := b.release(tb, id, 1000)
+		if len(refs) == 0 {
+			return lines
+		}
+		for _, r := range refs {
+			lines = append(lines, r.Line)
+		}
+	}
+}
+
+// wide is n lines that do not compress, so that a group holds few chunks.
+func wide(n int) string {
+	var b strings.Builder
+	for i := range n {
+		var noise strings.Builder
+		for j := range 200 {
+			fmt.Fprintf(&noise, "%x", LineDigest(fmt.Append(nil, i, j)))
+		}
+		fmt.Fprintf(&b, `{"id":"r%d","prompt":"%s"}`+"\n", i+1, noise.String())
+	}
+	return b.String()
+}
+
+func TestCase39_InterruptedSubmission(t *testing.T) {
+	b := setup(t)
+	ctx := t.Context()
+	text := wide(1000)
+	d := describe(t, "b", text)
+	if err := b.Submit(ctx, d, &cut{reader(t, text), 900}, nil); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	before, err := b.rdb.HLen(ctx, key("b", "chunks")).Result()
+	if err != nil || before == 0 || before > 900/chunkLines {
+		t.Fatalf("%d chunks stand, %v; the test needs some", before, err)
+	}
+	if bs, err := b.Backlogs(ctx); err != nil || len(bs) != 0 {
+		t.Fatalf("the keeper sees %+v, %v", bs, err)
+	}
+	if st := b.status(t, "b"); st.State != Enqueuing || st.Outstanding != 1000 {
+		t.Fatalf("%+v", st)
+	}
+	if refs := b.release(t, "b", 10); len(refs) > 0 {
+		t.Fatalf("released %v", refs)
+	}
+	var written []int64
+	must(t, b.Submit(ctx, d, reader(t, text), func(n int64) { written = append(written, n) }))
+	if written[0] < before*chunkLines || written[len(written)-1] != 1000 {
+		t.Fatalf("progress %v does not go on from %d chunks", written, before)
+	}
+	must(t, b.Submit(ctx, d, reader(t, text), nil)) // and once more
+	if lines := drain(t, b, "b"); len(lines) != 1000 || lines[0] != 1 || lines[999] != 1000 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	must(t, b.Submit(ctx, d, reader(t, text), nil)) // when it runs
+	if st := b.status(t, "b"); st.Total != 1000 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+func TestCase39_TwoSubmitTheSame(t *testing.T) {
+	b := setup(t)
+	text := wide(800)
+	d := describe(t, "b", text)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := on(b.rdb).Submit(t.Context(), d, reader(t, text), nil); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
+	if lines := drain(t, b, "b"); len(lines) != 800 {
+		t.Fatalf("%d lines", len(lines))
+	}
+}
+
+func TestCase39_CancelledWhileItIsWritten(t *testing.T) {
+	b := setup(t)
+	ctx := t.Context()
+	text := wide(600)
+	d := describe(t, "b", text)
+	if err := b.Submit(ctx, d, &cut{reader(t, text), 590}, nil); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	must(t, b.Cancel(ctx, "b"))
+	if err := b.Submit(ctx, d, reader(t, text), nil); !errors.Is(err, ErrCancelled) {
+		t.Fatal(err)
+	}
+	n, err := b.End(ctx, "b", 1, Cancelled, 10_000)
+	must(t, err)
+	if st := b.status(t, "b"); st.State != Done || st.Cancelled != int64(n) || n == 0 {
+		t.Fatalf("ended %d: %+v", n, st)
+	}
+}
+
+func TestSubmit_SameContentAndID(t *testing.T) {
+	b := setup(t)
+	ctx := t.Context()
+	d := b.submit(t, "a", jsonl(3))
+	other := describe(t, "a", jsonl(4))
+	if err := b.Submit(ctx, other, reader(t, jsonl(4)), nil); !errors.Is(err, ErrExists) {
+		t.Errorf("other content under the ID: %v", err)
+	}
+	d.ID = "b"
+	err := b.Submit(ctx, d, reader(t, jsonl(3)), nil)
+	var dup *DuplicateError
+	if !errors.Is(err, ErrDuplicate) || !errors.As(err, &dup) || dup.ID != "a" || !dup.At.Equal(b.clock.t) {
+		t.Errorf("same content: %v", err)
+	}
+	if _, err := b.Status(ctx, "b"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the refused batch exists: %v", err)
+	}
+	d.Again = true
+	must(t, b.Submit(ctx, d, reader(t, jsonl(3)), nil))
+	b.clock.step(24 * time.Hour)
+	d.ID, d.Again = "c", false
+	must(t, b.Submit(ctx, d, reader(t, jsonl(3)), nil))
+	all, err := b.List(ctx)
+	must(t, err)
+	if len(all) != 3 || all[0].ID != "c" {
+		t.Errorf("list %+v", all)
+	}
+}
+
+func TestSubmit_RefusesWhatValidateDidNotSee(t *testing.T) {
+	b := setup(t)
+	d := describe(t, "a", jsonl(3))
+	if err := b.Submit(t.Context(), d, reader(t, strings.Replace(jsonl(3), "question", "Question", 1)), nil); err == nil {
+		t.Error("a changed file is accepted")
+	}
+	for _, id := range []string{"", "a b", "{a}", "a:b", "-a", strings.Repeat("a", 129)} {
+		d.ID = id
+		if err := b.Submit(t.Context(), d, reader(t, jsonl(3)), nil); err == nil {
+			t.Errorf("ID %q is accepted", id)
+		}
+	}
+}
+
+func TestCase32_ContentComesBackByteForByte(t *testing.T) {
+	b := setup(t)
+	body := `{ "messages" : [ {"role":"user","content":"<é> \u0041 ` + strings.Repeat("x", 5<<20) + `"} ] , "seed":1.0 }`
+	long := `{"custom_id":"long","method":"POST","url":"/v1/chat/completions","body":` + body + `}`
+	text := "\ufeff" + openAI("a") + "\r\n\r\n" + long + "\r\n" + `{"id":"s","prompt":"q","metadata":{"k": 1}}`
+	b.submit(t, "b", text)
+	refs := b.release(t, "b", 10)
+	var numbers []int64
+	for _, r := range refs {
+		numbers = append(numbers, r.Line)
+	}
+	if diff := cmp.Diff([]int64{1, 3, 4}, numbers); diff != "" {
+		t.Fatal(diff)
+	}
+	want, _ := readAll(t, reader(t, text))
+	for i, ref := range refs {
+		if diff := cmp.Diff(want[i], b.begin(t, ref, "t", Granted).Line); diff != "" {
+			t.Errorf("begin %s: %.300s", ref, diff)
+		}
+		got, err := b.Request(t.Context(), ref)
+		must(t, err)
+		if diff := cmp.Diff(want[i], got); diff != "" {
+			t.Errorf("request %s: %.300s", ref, diff)
+		}
+	}
+	if string(want[1].Body) != body {
+		t.Error("the body changed")
+	}
+	for _, ref := range []Ref{{"b", 2, 0}, {"b", 5, 0}, {"b", 0, 0}, {"none", 1, 0}} {
+		if _, err := b.Request(t.Context(), ref); !errors.Is(err, ErrNotFound) {
+			t.Errorf("request %s: %v", ref, err)
+		}
+	}
+}
+
+func TestCase45_SameIDsInTwoBatches(t *testing.T) {
+	b := setup(t)
+	b.submit(t, "a", `{"id":"x","prompt":"from a"}`)
+	b.submit(t, "b", `{"id":"x","prompt":"from b"}`)
+	for _, id := range []string{"a", "b"} {
+		got := b.begin(t, b.release(t, id, 1)[0], "t", Granted)
+		if !strings.Contains(string(got.Line.Body), "from "+id) {
+			t.Errorf("batch %s got %s", id, got.Line.Body)
+		}
+	}
+}
+
+func TestChunkCache_IsBounded(t *testing.T) {
+	b := setup(t)
+	b.Redis = NewRedis(b.rdb, Options{Now: b.clock.now, CacheBytes: 1 << 20})
+	b.submit(t, "b", wide(1000))
+	for _, ref := range b.release(t, "b", 1000) {
+		if got := b.begin(t, ref, "t", Granted); got.Line.CustomID != fmt.Sprintf("r%d", ref.Line) {
+			t.Fatalf("%s is %s", ref, got.Line.CustomID)
+		}
+	}
+	if b.cache.size > 1<<20 || b.cache.order.Len() != len(b.cache.byID) || b.cache.order.Len() == 0 {
+		t.Fatalf("%d bytes, %d chunks, %d by name", b.cache.size, b.cache.order.Len(), len(b.cache.byID))
+	}
+}
+
+func TestBegin_GivesTheLeaseBackWhenTheRequestCannotBeRead(t *testing.T) {
+	b := setup(t)
+	b.submit(t, "b", jsonl(1))
+	ref := b.release(t, "b", 1)[0]
+	must(t, b.rdb.Rename(t.Context(), key("b", "chunks"), key("b", "aside")).Err())
+	if _, err := b.Begin(t.Context(), ref, "t1"); err == nil {
+		t.Fatal("no error")
+	}
+	must(t, b.rdb.Rename(t.Context(), key("b", "aside"), key("b", "chunks")).Err())
+	if got := b.begin(t, ref, "t2", Granted); got.Crashes != 0 {
+		t.Fatalf("%+v", got)
+	}
+}
