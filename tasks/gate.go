@@ -28,5 +28,11 @@ func (g *gate) shut() {
 	g.closed = true
 }
 
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
 // wait returns when the gate is empty; it must be shut first.
 func (g *gate) wait() { g.inside.Wait() }

@@ -37,11 +37,10 @@ type Observer interface {
 
 // Queue is one service class as a worker serves it.
 type Queue struct {
-	Name         string
-	Slots        int // attempts at a time in this process
-	Retries      int
-	ReleaseAhead int // 0: chosen by the keeper
-	Ladder       Attempter
+	Name    string
+	Slots   int // attempts at a time in this process
+	Retries int
+	Ladder  Attempter
 	// MaxCooldown stands for the end of a state that has no time of its own.
 	MaxCooldown time.Duration
 }

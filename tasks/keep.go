@@ -50,24 +50,15 @@ func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog, now time
 	return nil
 }
 
-// release moves lines from the backlogs to the queue. A line that was moved but
-// not enqueued is found by the sweep.
-func (k *Keeper) release(ctx context.Context, q Queue, backlogs []batch.Backlog, room, slots int, now time.Time) error {
-	if room <= 0 {
-		return nil
-	}
-	var mine []batch.Backlog
-	for _, b := range backlogs {
-		if b.Queue == q.Name && !b.Cancelled && (b.Deadline.IsZero() || now.Before(b.Deadline)) {
-			mine = append(mine, b)
-		}
-	}
-	for _, s := range batch.Pick(mine, room, max(deferredMin, slots), now) {
+// release moves lines from the backlogs of a queue to asynq. A line that was
+// moved but not enqueued is found by the sweep.
+func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Backlog, room, slots int, now time.Time) error {
+	for _, s := range batch.Pick(backlogs, room, max(deferredMin, slots), now) {
 		refs, err := k.backlog.Release(ctx, s.ID, k.epoch.Load(), s.N, s.Room)
 		if err != nil {
 			return fmt.Errorf("release lines of %s: %w", s.ID, err)
 		}
-		if err := k.enqueueAll(ctx, q.Name, refs); err != nil {
+		if err := k.enqueueAll(ctx, queue, refs); err != nil {
 			return err
 		}
 	}
@@ -85,10 +76,10 @@ func (k *Keeper) enqueueAll(ctx context.Context, queue string, refs []batch.Ref)
 
 // wakeUp wakes up to room lines that wait for a breaker which is closed now,
 // and returns how many.
-func (k *Keeper) wakeUp(ctx context.Context, q Queue, backlogs []batch.Backlog, room int) (int, error) {
+func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Backlog, room int) (int, error) {
 	var waiting []batch.OutEntry
 	for _, b := range backlogs {
-		if b.Queue != q.Name || len(b.Deferred) == 0 {
+		if len(b.Deferred) == 0 {
 			continue
 		}
 		out, err := k.backlog.Out(ctx, b.ID)
@@ -112,7 +103,7 @@ func (k *Keeper) wakeUp(ctx context.Context, q Queue, backlogs []batch.Backlog, 
 		if n >= room || open[e.Wait.Model] || k.woken[id].Equal(e.Wait.Until) {
 			continue
 		}
-		if err := k.queue.wake(q.Name, e.Ref); err != nil {
+		if err := k.queue.wake(queue, e.Ref); err != nil {
 			return n, err
 		}
 		k.woken[id] = e.Wait.Until

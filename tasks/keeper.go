@@ -47,7 +47,7 @@ type Keeper struct {
 	backlog  Backlog
 	breakers Breakers
 	queue    *queues
-	queues   []Queue
+	ahead    map[string]int // configured release_ahead, by queue
 	obs      Observer
 	log      *slog.Logger
 	now      func() time.Time
@@ -63,7 +63,7 @@ type Keeper struct {
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
-		queues: o.Queues, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{},
+		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{},
 	}
 }
 
@@ -144,8 +144,8 @@ func (k *Keeper) keep(ctx context.Context) error {
 		return err
 	}
 	wake := due(&k.woke, now, wakeEvery)
-	for _, q := range k.queues {
-		if err := k.fill(ctx, q, backlogs, wake, now); err != nil {
+	for queue, mine := range byQueue(backlogs) {
+		if err := k.fill(ctx, queue, mine, wake, now); err != nil {
 			return err
 		}
 	}
@@ -164,22 +164,35 @@ func due(last *time.Time, now time.Time, every time.Duration) bool {
 	return true
 }
 
+// byQueue sorts the batches by their queues. The keeper serves all of them,
+// also those that its own process takes no tasks from.
+func byQueue(backlogs []batch.Backlog) map[string][]batch.Backlog {
+	queues := map[string][]batch.Backlog{}
+	for _, b := range backlogs {
+		queues[b.Queue] = append(queues[b.Queue], b)
+	}
+	return queues
+}
+
 // fill tops a queue up: first the lines that can go on, then new ones.
-func (k *Keeper) fill(ctx context.Context, q Queue, backlogs []batch.Backlog, wake bool, now time.Time) error {
-	pending, err := k.queue.pending(ctx, q.Name)
+func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlog, wake bool, now time.Time) error {
+	slots, begun := k.strength(queue)
+	if slots == 0 {
+		return nil // nobody serves it
+	}
+	pending, err := k.queue.pending(ctx, queue)
 	if err != nil {
 		return err
 	}
-	slots, begun := k.strength(q.Name)
-	room := ahead(q.ReleaseAhead, slots, begun) - pending
+	room := ahead(k.ahead[queue], slots, begun) - pending
 	if wake {
-		n, err := k.wakeUp(ctx, q, backlogs, room)
+		n, err := k.wakeUp(ctx, queue, backlogs, room)
 		if err != nil {
 			return err
 		}
 		room -= n
 	}
-	return k.release(ctx, q, backlogs, room, slots, now)
+	return k.release(ctx, queue, backlogs, room, slots, now)
 }
 
 // strength returns the slots of all live workers for a queue, and how many

@@ -21,6 +21,9 @@ type Options struct {
 	// Backlog, Breakers and Fleet serve the keeper, which every worker can be.
 	Backlog  Backlog
 	Breakers Breakers
+	// ReleaseAhead is how many tasks of a queue should be pending, by queue, also
+	// those that this worker does not serve; 0 or absent: chosen by the keeper.
+	ReleaseAhead map[string]int
 	// QueueRedis is asynq's own client of Redis: it must retry for longer than a
 	// restart takes, since asynq cannot mend a failed ack. EnqueueRedis is the
 	// keeper's; it is another one.
@@ -230,8 +233,12 @@ func (w *Worker) heartbeat() Heartbeat {
 		StartedAt: w.started, Queues: map[string]QueueBeat{},
 	}
 	for _, s := range w.handlers {
+		slots := s.queue.Slots
+		if s.gate.isShut() {
+			slots = 0 // it takes no more
+		}
 		h.Queues[s.queue.Name] = QueueBeat{
-			Slots: s.queue.Slots, Active: len(s.slots), Begun: s.pace.begunWithin(2*time.Second, w.opts.Now()),
+			Slots: slots, Active: len(s.slots), Begun: s.pace.begunWithin(2*time.Second, w.opts.Now()),
 		}
 	}
 	return h

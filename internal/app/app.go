@@ -108,9 +108,13 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	var serve []tasks.Queue
 	for _, q := range queues {
 		serve = append(serve, tasks.Queue{
-			Name: q.Name, Slots: q.Concurrency, Retries: q.Retries, ReleaseAhead: q.ReleaseAhead,
+			Name: q.Name, Slots: q.Concurrency, Retries: q.Retries,
 			Ladder: climbs[q.Ladder], MaxCooldown: cfg.Breaker.MaxCooldown,
 		})
+	}
+	ahead := map[string]int{}
+	for _, q := range cfg.Queues {
+		ahead[q.Name] = q.ReleaseAhead
 	}
 	byModel := map[string]breaker.Key{}
 	for _, k := range a.conn.Keys {
@@ -118,7 +122,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	}
 	a.worker = tasks.NewWorker(tasks.Options{
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
-		Breakers:   tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
+		ReleaseAhead: ahead, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Logger: log,
