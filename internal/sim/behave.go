@@ -40,7 +40,7 @@ func (l Latency) draw(r *rand.Rand) time.Duration {
 		return l.Min + time.Duration(r.Int64N(int64(l.Max-l.Min)+1))
 	case l.P99 > l.P50:
 		sigma := math.Log(float64(l.P99)/float64(l.P50)) / z99
-		return time.Duration(float64(l.P50) * math.Exp(sigma*r.NormFloat64()))
+		return time.Duration(min(float64(l.P50)*math.Exp(sigma*r.NormFloat64()), float64(maxLatency)))
 	case l.P50 > 0:
 		return l.P50
 	default:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"nightshift/internal/sim"
-	"nightshift/provider"
 )
 
 // do makes a control request, as a test in another process would.
@@ -40,25 +39,25 @@ func TestControlFaults(t *testing.T) {
 	if status != 204 {
 		t.Fatalf("%d %s", status, text)
 	}
-	if k := b.kind("other"); k != provider.OK {
-		t.Errorf("another model: %s", k)
+	if k := b.status("other"); k != 200 {
+		t.Errorf("another model: %d", k)
 	}
-	for i, want := range []provider.Kind{provider.Unavailable, provider.ContentFiltered} {
-		if k := b.kind("m"); k != want {
-			t.Errorf("call %d since then: %s, want %s", i+1, k, want)
+	for i, want := range []int{503, 400} {
+		if k := b.status("m"); k != want {
+			t.Errorf("call %d since then: %d, want %d", i+1, k, want)
 		}
 	}
 	b.do("DELETE", "/sim/faults", "")
-	if k := b.kind("m"); k != provider.OK {
-		t.Errorf("after clearing: %s", k)
+	if k := b.status("m"); k != 200 {
+		t.Errorf("after clearing: %d", k)
 	}
 	b.do("POST", "/sim/faults", `{"faults":[{"kind":"503","to":"5s"}]}`)
-	if k := b.kind("other"); k != provider.Unavailable {
-		t.Errorf("a fault for all: %s", k)
+	if k := b.status("other"); k != 503 {
+		t.Errorf("a fault for all: %d", k)
 	}
 	b.clock.set(15 * time.Second)
-	if k := b.kind("other"); k != provider.OK {
-		t.Errorf("after its time: %s", k)
+	if k := b.status("other"); k != 200 {
+		t.Errorf("after its time: %d", k)
 	}
 	for _, bad := range []string{`{"faults":[{"kind":"fire"}]}`, `{"fault":[]}`, `{`} {
 		if status, text := b.do("POST", "/sim/faults", bad); status != 400 {

@@ -87,6 +87,12 @@ const (
 	RetryMS      RetryAfter = "ms"      // retry-after-ms: 2000
 )
 
+// The largest values of a script: far beyond any use, and safe to reckon with.
+const (
+	maxLatency = 24 * time.Hour
+	maxNumber  = 1_000_000_000
+)
+
 // Load reads a script, YAML or JSON. Unknown keys and bad values are errors.
 func Load(r io.Reader) (Script, error) {
 	var s Script
@@ -132,11 +138,11 @@ func (s Script) Validate() error {
 
 func (b Behaviour) validate(at string) error {
 	errs := []error{b.Latency.validate(at + ".latency")}
-	if b.Tokens.Min < 0 || b.Tokens.Max < b.Tokens.Min {
-		errs = append(errs, fmt.Errorf("%s.tokens: want 0 <= min <= max", at))
+	if b.Tokens.Min < 0 || b.Tokens.Max < b.Tokens.Min || b.Tokens.Max > maxNumber {
+		errs = append(errs, fmt.Errorf("%s.tokens: want 0 <= min <= max <= %d", at, maxNumber))
 	}
-	if b.Limit.RPM < 0 || b.Limit.Burst < 0 {
-		errs = append(errs, fmt.Errorf("%s.limit: want no negative number", at))
+	if min(b.Limit.RPM, b.Limit.Burst) < 0 || max(b.Limit.RPM, b.Limit.Burst) > maxNumber {
+		errs = append(errs, fmt.Errorf("%s.limit: want 0 to %d", at, maxNumber))
 	}
 	errs = append(errs, b.Limit.RetryAfter.validate(at+".limit"))
 	for i, f := range b.Faults {
@@ -157,6 +163,8 @@ func (l Latency) validate(at string) error {
 		return fmt.Errorf("%s: want one of fixed, min and max, p50 and p99", at)
 	case l.Fixed < 0, l.Min < 0, l.Max < l.Min, l.P50 < 0, l.P99 < l.P50, l.P99 > 0 && l.P50 == 0:
 		return fmt.Errorf("%s: want 0 <= min <= max, 0 < p50 <= p99", at)
+	case max(l.Fixed, l.Max, l.P99) > maxLatency:
+		return fmt.Errorf("%s: want at most %v", at, maxLatency)
 	}
 	return nil
 }

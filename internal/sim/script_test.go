@@ -80,6 +80,11 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want a word about %q", text, err, want)
 		}
 	}
+	for _, text := range []string{`default: {latency: {max: 25h}}`, `default: {tokens: {max: 1000000001}}`, `default: {limit: {rpm: 60000000000}}`} {
+		if _, err := Load(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: a value that is too large was taken", text)
+		}
+	}
 	_, err := Load(strings.NewReader(`{default: {tokens: {min: 3}, faults: [{kind: a}]}, models: {m: {faults: [{kind: b}]}}}`))
 	for _, want := range []string{"tokens", `"a"`, `"b"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

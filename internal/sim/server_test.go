@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,13 +18,11 @@ import (
 	"go.uber.org/goleak"
 
 	"nightshift/internal/sim"
-	"nightshift/provider"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is longer than any test takes.
-const patient = time.Minute
+const request = `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 
 // clock is a clock that tests move.
 type clock struct{ ns atomic.Int64 }
@@ -35,11 +34,11 @@ type bundle struct {
 	*sim.Server
 	t      *testing.T
 	clock  *clock
-	client *provider.OpenAI
+	client *http.Client
 }
 
 // setup starts a simulator whose clock stands still until the test moves it,
-// and an adapter for it.
+// and a client for it.
 func setup(t *testing.T, script sim.Script, change ...func(*sim.Options)) *bundle {
 	t.Helper()
 	c := &clock{}
@@ -51,9 +50,9 @@ func setup(t *testing.T, script sim.Script, change ...func(*sim.Options)) *bundl
 	if err := s.Start("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	b := &bundle{s, t, c, provider.NewOpenAI(provider.OpenAIOptions{BaseURL: s.URL()})}
+	b := &bundle{s, t, c, &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(func() {
-		b.client.Close()
+		b.client.CloseIdleConnections()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -61,30 +60,48 @@ func setup(t *testing.T, script sim.Script, change ...func(*sim.Options)) *bundl
 	return b
 }
 
-// call makes one call and returns the answer, or the classified error.
-func (b *bundle) call(model, content string) (provider.Answer, *provider.Error) {
-	b.t.Helper()
-	return b.send(b.t.Context(), model, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, content), patient)
+// response is what came back; Err where nothing did.
+type response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Err    error
 }
 
-func (b *bundle) send(ctx context.Context, model, body string, timeout time.Duration) (provider.Answer, *provider.Error) {
+// call makes one call.
+func (b *bundle) call(model, content string) response {
 	b.t.Helper()
-	answer, err := b.client.Call(ctx, provider.Request{
-		Endpoint: "/v1/chat/completions", Model: model, Body: []byte(body), Timeout: timeout, IdempotencyKey: "key-1",
-	})
-	var e *provider.Error
-	if err != nil && !errors.As(err, &e) {
-		b.t.Fatalf("an error that is not classified: %v", err)
-	}
-	return answer, e
+	return b.send(b.t.Context(), fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, content))
 }
 
-func (b *bundle) kind(model string) provider.Kind {
+func (b *bundle) send(ctx context.Context, body string) response {
 	b.t.Helper()
-	if _, e := b.call(model, "x"); e != nil {
-		return e.Kind
+	return post(ctx, b.client, b.URL(), body)
+}
+
+func post(ctx context.Context, client *http.Client, base, body string) response {
+	r, err := http.NewRequestWithContext(ctx, "POST", base+"/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return response{Err: err}
 	}
-	return provider.OK
+	r.Header.Set("idempotency-key", "key-1")
+	r.GetBody = nil // with it and the key, net/http repeats the call by itself
+	res, err := client.Do(r)
+	if err != nil {
+		return response{Err: err}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return response{res.StatusCode, res.Header, text, err}
+}
+
+func (b *bundle) status(model string) int {
+	b.t.Helper()
+	r := b.call(model, "x")
+	if r.Err != nil {
+		b.t.Fatal(r.Err)
+	}
+	return r.Status
 }
 
 // waitFor polls until the condition holds.
@@ -97,40 +114,46 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// content returns the text of an answer.
-func content(t *testing.T, a provider.Answer) string {
+// completion is an answer, decoded.
+type completion struct {
+	ID, Model string
+	Choices   []struct {
+		Message      struct{ Content string }
+		FinishReason string `json:"finish_reason"`
+	}
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+	}
+}
+
+func (r response) completion(t *testing.T) completion {
 	t.Helper()
-	var c struct {
-		Choices []struct {
-			Message struct{ Content string }
-		}
+	var c completion
+	if err := json.Unmarshal(r.Body, &c); err != nil || r.Status != 200 || len(c.Choices) != 1 {
+		t.Fatalf("%v, %v: %d %s", err, r.Err, r.Status, r.Body)
 	}
-	if err := json.Unmarshal(a.Body, &c); err != nil || len(c.Choices) != 1 {
-		t.Fatalf("%v: %s", err, a.Body)
-	}
-	return c.Choices[0].Message.Content
+	return c
 }
 
 func TestAnswerEchoesTheLastUserMessage(t *testing.T) {
 	b := setup(t, sim.Script{})
 	tests := map[string]struct{ body, want, finish string }{
-		"a string":     {`{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":"no"},{"role":"user","content":"two"}]}`, "echo: two", "stop"},
-		"parts":        {`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"},{"type":"text","text":"b"}]}]}`, "echo: a b", "stop"},
-		"long":         {`{"messages":[{"role":"user","content":"` + strings.Repeat("ä", 5000) + `"}]}`, "echo: " + strings.Repeat("ä", 193) + "…", "stop"},
-		"a tiny limit": {`{"messages":[{"role":"user","content":"ping"}],"max_tokens":1}`, "echo", "length"},
-		"nobody asked": {`{"messages":[{"role":"system","content":"s"}]}`, "echo: ", "stop"},
+		"a string":     {`{"model":"m","messages":[{"role":"user","content":"one"},{"role":"assistant","content":"no"},{"role":"user","content":"two"}]}`, "echo: two", "stop"},
+		"parts":        {`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"},{"type":"text","text":"b"}]}]}`, "echo: a b", "stop"},
+		"long":         {`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("ä", 5000) + `"}]}`, "echo: " + strings.Repeat("ä", 193) + "…", "stop"},
+		"a tiny limit": {`{"model":"m","messages":[{"role":"user","content":"ping"}],"max_tokens":1}`, "echo", "length"},
+		"nobody asked": {`{"model":"m","messages":[{"role":"system","content":"s"}]}`, "echo: ", "stop"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			a, e := b.send(t.Context(), "m", tt.body, patient)
-			if e != nil {
-				t.Fatal(e)
+			r := b.send(t.Context(), tt.body)
+			c := r.completion(t)
+			if first := c.Choices[0]; first.Message.Content != tt.want || first.FinishReason != tt.finish {
+				t.Errorf("got %+v", first)
 			}
-			if got := content(t, a); got != tt.want || a.FinishReason != tt.finish || a.RequestID == "" {
-				t.Errorf("got %q, %+v", got, a)
-			}
-			if a.Usage.InputTokens < 1 || a.Usage.OutputTokens < 1 {
-				t.Errorf("usage %+v", a.Usage)
+			if c.Model != "m" || c.Usage.Prompt < 1 || c.Usage.Completion < 1 || r.Header.Get("x-request-id") == "" {
+				t.Errorf("got %+v, %v", c, r.Header)
 			}
 		})
 	}
@@ -139,8 +162,8 @@ func TestAnswerEchoesTheLastUserMessage(t *testing.T) {
 func TestTokensAreReportedAsScripted(t *testing.T) {
 	b := setup(t, sim.Script{Default: sim.Behaviour{Tokens: sim.Tokens{Min: 100, Max: 110}}})
 	for range 20 {
-		if a, e := b.call("m", "x"); e != nil || a.Usage.OutputTokens < 100 || a.Usage.OutputTokens > 110 {
-			t.Fatalf("%+v, %v", a.Usage, e)
+		if n := b.call("m", "x").completion(t).Usage.Completion; n < 100 || n > 110 {
+			t.Fatalf("%d tokens", n)
 		}
 	}
 }
@@ -148,72 +171,42 @@ func TestTokensAreReportedAsScripted(t *testing.T) {
 func TestBadRequestsAreRefused(t *testing.T) {
 	b := setup(t, sim.Script{})
 	for _, body := range []string{`[]`, `{}`, `{"model":"m"}`, `{"messages":[{}]}`, `{"model":"m","messages":[{}],"stream":true}`, `nonsense`} {
-		res, err := http.Post(b.URL()+"/chat/completions", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if res.StatusCode != 400 || !strings.Contains(string(text), `"invalid_request_error"`) {
-			t.Errorf("%s: %d %s", body, res.StatusCode, text)
+		if r := b.send(t.Context(), body); r.Status != 400 || !strings.Contains(string(r.Body), `"invalid_request_error"`) {
+			t.Errorf("%s: %d %s", body, r.Status, r.Body)
 		}
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
 
-// Every fault is what the adapter takes it for.
-func TestFaultsAreWhatTheySay(t *testing.T) {
-	want := map[sim.Kind]struct {
-		kind   provider.Kind
-		scope  provider.Scope
-		status int
-	}{
-		sim.Unavailable:  {provider.Unavailable, "", 503},
-		sim.ServerError:  {provider.Unavailable, "", 500},
-		sim.Overloaded:   {provider.Unavailable, "", 529},
-		sim.RateLimited:  {provider.RateLimited, "", 429},
-		sim.Reset:        {provider.Unavailable, "", 0},
-		sim.Garbage:      {provider.Unavailable, "", 200},
-		sim.HTML:         {provider.Unavailable, "", 200},
-		sim.EmptyChoices: {provider.Unavailable, "", 200},
-		sim.Filter:       {provider.ContentFiltered, "", 400},
-		sim.Refusal:      {provider.ContentFiltered, "", 200},
-		sim.Quota:        {provider.QuotaExhausted, provider.ScopeParent, 429},
-		sim.Unauthorized: {provider.Misconfigured, provider.ScopeParent, 401},
-		sim.UnknownModel: {provider.Misconfigured, provider.ScopeModel, 404},
-		sim.Context:      {provider.ContextExceeded, "", 400},
-		sim.BadRequest:   {provider.InvalidRequest, "", 400},
+// That each kind of fault is what an adapter takes it for is a test of package
+// provider.
+func TestFaultsAreOfTheirModel(t *testing.T) {
+	b := setup(t, sim.Script{Default: sim.Behaviour{}, Models: map[string]sim.Behaviour{
+		"m": {Latency: sim.Latency{Fixed: time.Hour}, Faults: []sim.Fault{{Kind: sim.Unavailable}}},
+	}})
+	if got := b.status("m"); got != 503 { // at once: a refusal takes no model's latency
+		t.Errorf("got %d", got)
 	}
-	for kind, w := range want {
-		t.Run(string(kind), func(t *testing.T) {
-			b := setup(t, sim.Script{Models: map[string]sim.Behaviour{"m": {Faults: []sim.Fault{{Kind: kind}}}}})
-			_, e := b.call("m", "x")
-			if e == nil || e.Kind != w.kind || e.Scope != w.scope || e.StatusCode != w.status {
-				t.Fatalf("got %+v", e)
-			}
-			if k := b.kind("other"); k != provider.OK {
-				t.Errorf("another model: %s", k)
-			}
-			waitFor(t, "the end of the call on the log", func() bool { return b.Calls()[0].Done })
-			if c := b.Calls()[0]; c.Fault != kind || c.Status != w.status || c.Cut {
-				t.Errorf("on the log: %+v", c)
-			}
-		})
+	if got := b.status("other"); got != 200 {
+		t.Errorf("another model: %d", got)
+	}
+	waitFor(t, "the end of the calls on the log", func() bool { return b.Counts().InFlight == 0 })
+	if c := b.Calls()[0]; c.Fault != sim.Unavailable || c.Status != 503 || c.Cut {
+		t.Errorf("on the log: %+v", c)
 	}
 }
 
 func TestRetryAfterIsTold(t *testing.T) {
-	for form, want := range map[sim.RetryAfter]time.Duration{
-		sim.RetryNone: 0, "": 0, sim.RetrySeconds: 2 * time.Second, sim.RetryDate: 2 * time.Second, sim.RetryMS: 1500 * time.Millisecond,
+	for form, want := range map[sim.RetryAfter][2]string{
+		sim.RetryNone: {}, "": {}, sim.RetrySeconds: {"2", ""}, sim.RetryMS: {"", "1500"},
+		sim.RetryDate: {time.Unix(1_770_000_002, 0).UTC().Format(http.TimeFormat), ""},
 	} {
 		t.Run(string(form), func(t *testing.T) {
-			// The header Date is of the real clock, and so must a date be.
 			b := setup(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{
 				{Kind: sim.RateLimited, RetryAfter: form, RetryIn: 1500 * time.Millisecond},
-			}}}, func(o *sim.Options) { o.Now = time.Now })
-			_, e := b.call("m", "x")
-			if e == nil || e.RetryAfter < want || e.RetryAfter > want+time.Second || want == 0 && e.RetryAfter != 0 {
-				t.Errorf("got %+v, want %v", e, want)
+			}}})
+			r := b.call("m", "x")
+			if got := [2]string{r.Header.Get("Retry-After"), r.Header.Get("retry-after-ms")}; got != want || r.Status != 429 {
+				t.Errorf("got %d, %q, want %q", r.Status, got, want)
 			}
 		})
 	}
@@ -226,20 +219,17 @@ func TestFaultsByTimeAndByCall(t *testing.T) {
 			"call": {Faults: []sim.Fault{{Kind: sim.Unavailable, FirstCall: 2, LastCall: 3}, {Kind: sim.Filter, FirstCall: 5}}},
 		},
 	})
-	for at, want := range map[time.Duration]provider.Kind{
-		0: provider.OK, 3999: provider.OK, 4000: provider.Unavailable, 11999: provider.Unavailable, 12000: provider.OK,
-	} {
+	for at, want := range map[time.Duration]int{0: 200, 3999: 200, 4000: 503, 11999: 503, 12000: 200} {
 		b.clock.set(at * time.Millisecond)
-		if got := b.kind("time"); got != want {
-			t.Errorf("after %v ms: %s, want %s", int64(at), got, want)
+		if got := b.status("time"); got != want {
+			t.Errorf("after %v ms: %d, want %d", int64(at), got, want)
 		}
 	}
-	var got []provider.Kind
+	var got []int
 	for range 6 {
-		got = append(got, b.kind("call"))
+		got = append(got, b.status("call"))
 	}
-	want := []provider.Kind{provider.OK, provider.Unavailable, provider.Unavailable, provider.OK, provider.ContentFiltered, provider.ContentFiltered}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := []int{200, 503, 503, 200, 400, 400}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -248,9 +238,9 @@ func TestChanceIsOfTheSeed(t *testing.T) {
 	run := func(seed uint64) (text string, failed int) {
 		b := setup(t, sim.Script{Seed: seed, Default: sim.Behaviour{Faults: []sim.Fault{{Kind: sim.Unavailable, Share: 0.3}}}})
 		for range 200 {
-			k := b.kind("m")
-			text += string(k[0])
-			if k != provider.OK {
+			status := b.status("m")
+			text += fmt.Sprint(status / 100)
+			if status != 200 {
 				failed++
 			}
 		}
@@ -272,7 +262,7 @@ func TestHiddenLimit(t *testing.T) {
 	b := setup(t, sim.Script{Default: sim.Behaviour{Limit: sim.Limit{RPM: 60, Burst: 3, RetryAfter: sim.RetryMS}}})
 	admitted := func() (n int) {
 		for range 5 {
-			if b.kind("m") == provider.OK {
+			if b.status("m") == 200 {
 				n++
 			}
 		}
@@ -281,9 +271,8 @@ func TestHiddenLimit(t *testing.T) {
 	if n := admitted(); n != 3 {
 		t.Errorf("%d calls at once, want the burst of 3", n)
 	}
-	_, e := b.call("m", "x")
-	if e == nil || e.Kind != provider.RateLimited || e.RetryAfter != time.Second {
-		t.Errorf("got %+v, want to wait a second", e)
+	if r := b.call("m", "x"); r.Status != 429 || r.Header.Get("retry-after-ms") != "1000" {
+		t.Errorf("got %+v, want to wait a second", r)
 	}
 	b.clock.set(2 * time.Second)
 	if n := admitted(); n != 2 {
@@ -297,9 +286,10 @@ func TestHiddenLimit(t *testing.T) {
 
 func TestHangEndsWithTheClient(t *testing.T) {
 	b := setup(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{{Kind: sim.Hang}}}})
-	_, e := b.send(t.Context(), "m", `{"messages":[{}]}`, 100*time.Millisecond)
-	if e == nil || e.Kind != provider.Timeout {
-		t.Fatalf("got %+v", e)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if r := b.send(ctx, request); !errors.Is(r.Err, context.DeadlineExceeded) {
+		t.Fatalf("got %+v", r)
 	}
 	waitFor(t, "the hang to end", func() bool { return b.Counts().InFlight == 0 })
 	if c := b.Calls()[0]; !c.Cut || !c.Done || c.Status != 0 || c.Fault != sim.Hang {
@@ -312,11 +302,12 @@ func TestCloseEndsHangsAndLatencies(t *testing.T) {
 		"hang":    {Faults: []sim.Fault{{Kind: sim.Hang}}},
 		"latency": {Latency: sim.Latency{Fixed: time.Hour}},
 		"slow":    {Faults: []sim.Fault{{Kind: sim.Slow, Delay: time.Hour}}},
+		"garbage": {Latency: sim.Latency{Fixed: time.Hour}, Faults: []sim.Fault{{Kind: sim.Garbage}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, sim.Script{Default: behaviour})
-			done := make(chan *provider.Error, 1)
-			go func() { _, e := b.call("m", "x"); done <- e }()
+			done := make(chan error, 1)
+			go func() { done <- b.call("m", "x").Err }()
 			waitFor(t, "the call", func() bool { return b.Counts().InFlight == 1 })
 			if err := b.Close(); err != nil {
 				t.Error(err)
@@ -324,8 +315,8 @@ func TestCloseEndsHangsAndLatencies(t *testing.T) {
 			if c := b.Counts(); c.InFlight != 0 || c.Cut != 1 {
 				t.Errorf("after Close: %+v", c)
 			}
-			if e := <-done; e == nil || e.Kind != provider.Unavailable {
-				t.Errorf("the client got %+v", e)
+			if err := <-done; err == nil {
+				t.Error("the client got an answer")
 			}
 		})
 	}
@@ -335,14 +326,12 @@ func TestServesAsAHandler(t *testing.T) {
 	s := sim.New(sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{{Kind: sim.Hang, FirstCall: 2}}}}, sim.Options{})
 	srv := httptest.NewServer(s)
 	defer srv.Close()
-	client := provider.NewOpenAI(provider.OpenAIOptions{BaseURL: srv.URL + "/v1"})
-	defer client.Close()
-	r := provider.Request{Endpoint: "/v1/chat/completions", Model: "m", Body: []byte(`{"messages":[{}]}`), Timeout: patient}
-	if _, err := client.Call(t.Context(), r); err != nil {
-		t.Fatal(err)
+	client := srv.Client()
+	if r := post(t.Context(), client, srv.URL+"/v1", request); r.Status != 200 {
+		t.Fatalf("got %+v", r)
 	}
 	done := make(chan error, 1)
-	go func() { _, err := client.Call(t.Context(), r); done <- err }()
+	go func() { done <- post(context.Background(), client, srv.URL+"/v1", request).Err }()
 	waitFor(t, "the hang", func() bool { return s.Counts().InFlight == 1 })
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -350,8 +339,8 @@ func TestServesAsAHandler(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the hang ended in an answer")
 	}
-	if _, err := client.Call(t.Context(), r); err == nil {
-		t.Error("a closed simulator answered")
+	if r := post(t.Context(), client, srv.URL+"/v1", request); r.Status != 503 {
+		t.Errorf("a closed simulator: %+v", r)
 	}
 }
 
@@ -405,8 +394,8 @@ func TestResetBeginsTheScriptAnew(t *testing.T) {
 	b.call("m", "x")
 	b.clock.set(5 * time.Second)
 	b.Reset()
-	if k := b.kind("m"); k != provider.OK {
-		t.Errorf("the first call after Reset: %s", k)
+	if got := b.status("m"); got != 200 {
+		t.Errorf("the first call after Reset: %d", got)
 	}
 }
 
@@ -420,18 +409,18 @@ func TestRehearsalHasItsOutage(t *testing.T) {
 		script.Models[name] = m
 	}
 	b := setup(t, script)
-	for at, want := range map[int]provider.Kind{1: provider.OK, 5: provider.Unavailable, 11: provider.Unavailable, 13: provider.OK} {
+	for at, want := range map[int]int{1: 200, 5: 503, 11: 503, 13: 200} {
 		b.clock.set(time.Duration(at) * time.Second)
-		if got := b.kind("large"); got != want {
-			t.Errorf("large after %d s: %s, want %s", at, got, want)
+		if got := b.status("large"); got != want {
+			t.Errorf("large after %d s: %d, want %d", at, got, want)
 		}
 	}
 	b.clock.set(9 * time.Second)
-	kinds := map[provider.Kind]int{}
+	got := map[int]int{}
 	for range 40 {
-		kinds[b.kind("small")]++
+		got[b.status("small")]++
 	}
-	if kinds[provider.OK] == 0 || kinds[provider.RateLimited] == 0 || len(kinds) != 2 {
-		t.Errorf("small in its spell: %v", kinds)
+	if got[200] == 0 || got[429] == 0 || len(got) != 2 {
+		t.Errorf("small in its spell: %v", got)
 	}
 }
