@@ -22,9 +22,13 @@ import (
 	"nightshift/dashboard"
 )
 
-// browserLimit bounds one browser test; starting Chromium on a loaded machine
-// takes most of it.
-const browserLimit = 2 * time.Minute
+const (
+	// browserLimit bounds one browser test; starting Chromium on a loaded
+	// machine takes most of it.
+	browserLimit = 2 * time.Minute
+	// stepLimit bounds what a test waits for an element that does not come.
+	stepLimit = 40 * time.Second
+)
 
 // tab is one tab of a headless Chromium, which notes what goes wrong in it.
 type tab struct {
@@ -55,7 +59,10 @@ func newTab(t *testing.T) *tab {
 		_ = chromedp.Cancel(tb.ctx) // waits for the process, so that its directory can go
 		cancel()
 	})
-	tb.do(t) // starts the browser
+	// The first run starts the browser and must not have a limit of its own.
+	if err := chromedp.Do(tb.ctx); err != nil {
+		t.Fatalf("start chromium: %v", err)
+	}
 	return tb
 }
 
@@ -94,7 +101,9 @@ func (tb *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 // run runs one action in the tab and returns its value.
 func run[T any](t *testing.T, tb *tab, a chromedp.Action[T]) T {
 	t.Helper()
-	v, err := chromedp.Run(tb.ctx, a)
+	ctx, cancel := context.WithTimeout(tb.ctx, stepLimit)
+	defer cancel()
+	v, err := chromedp.Run(ctx, a)
 	if err != nil {
 		tb.mu.Lock()
 		defer tb.mu.Unlock()
@@ -147,7 +156,7 @@ func (tb *tab) visible(t *testing.T, selector string) string {
 func TestBrowserShowsThePage(t *testing.T) {
 	b := setup(t, func(o *dashboard.Options) { o.Rehearsal = true })
 	b.batches.list, b.breakers.list = aNight(now)
-	b.batches.list[1].ID = strings.Repeat("a-long-name-without-a-space", 4)
+	b.batches.list[1].ID = strings.Repeat("one_long_name", 8)
 	tb := newTab(t)
 	for name, width := range map[string]int64{"wide": 1280, "narrow": 390} {
 		tb.do(t, chromedp.EmulateViewport(width, 844), chromedp.Navigate(b.url+"/"))
