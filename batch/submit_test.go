@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -11,16 +12,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cut is a source that breaks off after some lines.
+// cut is a source that breaks off after some lines, once a part of them is
+// written.
 type cut struct {
 	Source
-	left int
+	left    int
+	written chan struct{}
+}
+
+// submitPart submits the first lines of a text and is killed then.
+func (b *bundle) submitPart(tb testing.TB, d Description, text string, lines int) {
+	tb.Helper()
+	c := &cut{reader(tb, text), lines, make(chan struct{}, 100)}
+	err := b.Submit(tb.Context(), d, c, func(int64) { c.written <- struct{}{} })
+	if !errors.Is(err, errCut) {
+		tb.Fatal(err)
+	}
 }
 
 var errCut = errors.New("killed")
 
 func (c *cut) Next() (Line, []byte, error) {
 	if c.left--; c.left < 0 {
+		<-c.written
 		return Line{}, nil, errCut
 	}
 	return c.Source.Next()
@@ -58,9 +72,7 @@ func TestCase39_InterruptedSubmission(t *testing.T) {
 	ctx := t.Context()
 	text := wide(1000)
 	d := describe(t, "b", text)
-	if err := b.Submit(ctx, d, &cut{reader(t, text), 900}, nil); !errors.Is(err, errCut) {
-		t.Fatal(err)
-	}
+	b.submitPart(t, d, text, 900)
 	before, err := b.rdb.HLen(ctx, key("b", "chunks")).Result()
 	if err != nil || before == 0 || before > 900/chunkLines {
 		t.Fatalf("%d chunks stand, %v; the test needs some", before, err)
@@ -112,11 +124,9 @@ func TestCase39_TwoSubmitTheSame(t *testing.T) {
 func TestCase39_CancelledWhileItIsWritten(t *testing.T) {
 	b := setup(t)
 	ctx := t.Context()
-	text := wide(600)
+	text := wide(1000)
 	d := describe(t, "b", text)
-	if err := b.Submit(ctx, d, &cut{reader(t, text), 590}, nil); !errors.Is(err, errCut) {
-		t.Fatal(err)
-	}
+	b.submitPart(t, d, text, 990)
 	must(t, b.Cancel(ctx, "b"))
 	if err := b.Submit(ctx, d, reader(t, text), nil); !errors.Is(err, ErrCancelled) {
 		t.Fatal(err)
@@ -187,13 +197,13 @@ func TestCase32_ContentComesBackByteForByte(t *testing.T) {
 	}
 	want, _ := readAll(t, reader(t, text))
 	for i, ref := range refs {
-		if diff := cmp.Diff(want[i], b.begin(t, ref, "t", Granted).Line); diff != "" {
-			t.Errorf("begin %s: %.300s", ref, diff)
+		if got := b.begin(t, ref, "t", Granted).Line; !reflect.DeepEqual(got, want[i]) {
+			t.Errorf("begin %s: %.300s", ref, got.Body)
 		}
 		got, err := b.Request(t.Context(), ref)
 		must(t, err)
-		if diff := cmp.Diff(want[i], got); diff != "" {
-			t.Errorf("request %s: %.300s", ref, diff)
+		if !reflect.DeepEqual(got, want[i]) {
+			t.Errorf("request %s: %.300s", ref, got.Body)
 		}
 	}
 	if string(want[1].Body) != body {
