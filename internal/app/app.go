@@ -39,6 +39,7 @@ type App struct {
 	registry *prometheus.Registry
 	worker   *tasks.Worker    // nil without Options.Worker
 	watcher  *breaker.Watcher // with the worker
+	calls    adapters         // with the worker
 	servers  []*server
 
 	endLoops context.CancelFunc
@@ -94,6 +95,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	if err != nil {
 		return err
 	}
+	a.calls = calls
 	climbs, err := ladders(a.conn, queues, calls, watch, log)
 	if err != nil {
 		return err
@@ -255,5 +257,6 @@ func (a *App) stop(ctx context.Context) error {
 		errs = append(errs, s.stop())
 	}
 	a.loops.Wait()
+	a.calls.Close()
 	return errors.Join(append(errs, a.conn.Close())...)
 }

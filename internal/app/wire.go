@@ -51,9 +51,21 @@ func providers(cfg *config.Config) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// adapters are the adapters of all models, by the models' keys.
+type adapters map[string]ladder.Caller
+
+// Close ends their idle connections.
+func (a adapters) Close() {
+	for _, c := range a {
+		if o, ok := c.(*provider.OpenAI); ok {
+			o.Close()
+		}
+	}
+}
+
 // callers makes the adapter of each model.
-func callers(cfg *config.Config) (map[string]ladder.Caller, error) {
-	all := map[string]ladder.Caller{}
+func callers(cfg *config.Config) (adapters, error) {
+	all := adapters{}
 	for name, m := range cfg.Models {
 		p := cfg.Providers[m.Provider]
 		if p.API != "openai" {
@@ -68,7 +80,7 @@ func callers(cfg *config.Config) (map[string]ladder.Caller, error) {
 }
 
 // ladders builds the ladders that the given queues climb.
-func ladders(c *Conn, queues []config.Queue, calls map[string]ladder.Caller, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
+func ladders(c *Conn, queues []config.Queue, calls adapters, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
 	all := map[string]*ladder.Ladder{}
 	for _, q := range queues {
 		if all[q.Ladder] != nil {
