@@ -46,24 +46,26 @@ end
 -- push adds a result to the ring, after what is stale has left it; returns how
 -- many results and failures the ring holds then.
 local function push(mark)
-  local at, marks = {}, {}
-  for ms, m in string.gmatch(rec.ring, '(%d+)([+-])') do
-    at[#at + 1] = math.min(tonumber(ms), now)
-    marks[#marks + 1] = m
+  local at, marks, begins = {}, {}, {}
+  for begin, ms, m in string.gmatch(rec.ring, '()(%d+)([+-])') do
+    local n = #at + 1
+    begins[n], at[n], marks[n] = begin, tonumber(ms), m
+  end
+  if #at > 0 and at[#at] > now then -- the clock stepped back
+    rec.ring = string.gsub(rec.ring, '%d+', function(ms) return text(math.min(tonumber(ms), now)) end)
+    return push(mark)
   end
   local first = math.max(#at - window, 0) + 1
   local oldest = now - stale_after(at, first)
   while first <= #at and at[first] < oldest do first = first + 1 end
-  at[#at + 1] = now
-  marks[#marks + 1] = mark
-  first = math.max(first, #at - window + 1)
-  local kept, failed = {}, 0
+  first = math.max(first, #at - window + 2)
+  local results, failed = #at - first + 2, mark == '-' and 1 or 0
   for i = first, #at do
-    kept[#kept + 1] = text(at[i]) .. marks[i]
     if marks[i] == '-' then failed = failed + 1 end
   end
-  rec.ring = table.concat(kept)
-  return #kept, failed
+  local kept = begins[first] and string.sub(rec.ring, begins[first]) or ''
+  rec.ring = kept .. text(now) .. mark
+  return results, failed
 end
 
 local function remember()
