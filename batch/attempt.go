@@ -144,7 +144,7 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 	}
 	return s.attempt(ctx, "finish", s.scripts.finish, l, s.nowArg(),
 		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
-		letter, flag(r.Nightshift.Degraded), flag(r.Nightshift.Cached), s.codec.pack(js))
+		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.codec.pack(js))
 }
 
 func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, l Lease, args ...any) error {
@@ -206,7 +206,7 @@ func progressArgs(p Progress) (calls int, cost int64, body []byte, err error) {
 	return len(p.Calls), int64(sum), body, err
 }
 
-func flag(b bool) int {
+func oneIf(b bool) int {
 	if b {
 		return 1
 	}

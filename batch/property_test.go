@@ -27,20 +27,20 @@ func TestLinesFollowTheModel(t *testing.T) {
 				n++
 				m := newMachine(rt, t, b, fmt.Sprintf("b%d", n))
 				rt.Repeat(map[string]func(*rapid.T){
-					"":           m.check,
-					"release":    m.release,
-					"begin":      m.begin,
-					"again":      m.begin, // begins are what leads anywhere
-					"call":       m.call,
-					"checkpoint": m.checkpoint,
-					"suspend":    m.suspend,
-					"finish":     m.finish,
-					"renew":      m.renew,
-					"repeat":     m.repeat,
-					"step":       m.step,
-					"cancel":     m.cancel,
-					"end":        m.end,
-					"retry":      m.retry,
+					"":             m.check,
+					"release":      m.release,
+					"begin":        m.begin,
+					"begin 2":      m.begin, // these two are what leads anywhere
+					"checkpoint 2": m.checkpoint,
+					"checkpoint":   m.checkpoint,
+					"suspend":      m.suspend,
+					"finish":       m.finish,
+					"renew":        m.renew,
+					"repeat":       m.repeat,
+					"step":         m.step,
+					"cancel":       m.cancel,
+					"end":          m.end,
+					"retry":        m.retry,
 				})
 			})
 		})
@@ -180,8 +180,9 @@ func (m *machine) pick(t *rapid.T) *attempt {
 	return rapid.SampledFrom(running).Draw(t, "attempt")
 }
 
-func (m *machine) call(t *rapid.T) {
-	if a := m.pick(t); a != nil {
+// pay makes up to two calls of an attempt.
+func (m *machine) pay(t *rapid.T, a *attempt) {
+	for range rapid.IntRange(0, 2).Draw(t, "calls") {
 		m.names++
 		cost := provider.USD(rapid.Int64Range(0, 1<<50).Draw(t, "cost"))
 		a.calls = append(a.calls, modelCall{fmt.Sprintf("c%d", m.names), cost})
@@ -193,6 +194,7 @@ func (m *machine) checkpoint(t *rapid.T) {
 	if a == nil {
 		return
 	}
+	m.pay(t, a)
 	lease, calls, deferrals := a.lease, slices.Clone(a.calls), a.deferrals
 	m.deliver(t, func(t *rapid.T) {
 		err := m.b.Checkpoint(m.tb.Context(), lease, progressOf(calls, deferrals))
@@ -212,6 +214,7 @@ func (m *machine) suspend(t *rapid.T) {
 	}
 	// A worker that was handed back may still get its answer (case 49).
 	a.over = rapid.IntRange(0, 3).Draw(t, "over") > 0
+	m.pay(t, a)
 	lease, calls, deferrals := a.lease, slices.Clone(a.calls), a.deferrals
 	m.deliver(t, func(t *rapid.T) {
 		err := m.b.Suspend(m.tb.Context(), lease, progressOf(calls, deferrals), w)
@@ -225,6 +228,7 @@ func (m *machine) finish(t *rapid.T) {
 		return
 	}
 	a.over = true
+	m.pay(t, a)
 	o := rapid.SampledFrom([]Outcome{Succeeded, Succeeded, Failed, Expired}).Draw(t, "outcome")
 	degraded := o == Succeeded && rapid.Bool().Draw(t, "degraded")
 	lease, line, calls, deferrals := a.lease, a.line, slices.Clone(a.calls), a.deferrals

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,7 +15,13 @@ import (
 	"nightshift/provider"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A line's life is longer than rapid's 30 steps; the flag is still the user's.
+	if err := flag.Set("rapid.steps", "60"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // clock is a time that a test steps.
 type clock struct{ t time.Time }
