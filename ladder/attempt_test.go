@@ -455,15 +455,15 @@ func TestPricesOfRungAndModel(t *testing.T) {
 }
 
 func TestProgressOfTheRequestIsNotShared(t *testing.T) {
-	b := setup(t, "a")
+	b := setup(t, "a", "b")
+	b.script("a", &provider.Error{Kind: provider.InvalidRequest, StatusCode: 400, Parameter: "seed"})
 	r := line()
 	r.Progress.Calls = make([]provider.Call, 0, 8)
-	r.Progress.RuledOut = make([]int, 0, 8)
-	out := b.run(b.ladder(nightly(1, "a")), r)
-	out.Progress.Calls[0].Model = "changed"
-	if got := r.Progress.Calls[:1][0].Model; got != "" {
-		t.Errorf("the request's progress was written to: %q", got)
-	}
+	r.Progress.RuledOut = append(make([]int, 0, 8), 5)
+	out := b.run(b.ladder(nightly(1, "a", "b")), r)
+	equal(t, "ruled out", out.Progress.RuledOut, []int{0, 5})
+	same(t, "the request's call", r.Progress.Calls[:1][0], provider.Call{})
+	equal(t, "the request's rungs", r.Progress.RuledOut[:2], []int{5, 0})
 }
 
 func TestNewNamesEveryProblem(t *testing.T) {
