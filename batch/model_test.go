@@ -108,10 +108,13 @@ func (m *modelBatch) begin(ref Ref, token string, now time.Time) (v Verdict, hel
 	if !l.current(ref) {
 		return Over, 0, nil, 0
 	}
-	if l.holder != token && !l.expires.IsZero() {
-		if l.live(now) {
-			return Held, l.expires.Sub(now), nil, 0
-		}
+	mine := l.holder == token && !l.expires.IsZero()
+	switch {
+	case l.holder != token && l.live(now):
+		return Held, l.expires.Sub(now), nil, 0
+	case l.attempts[token] != nil && !mine:
+		return Over, 0, nil, 0
+	case !mine && !l.expires.IsZero():
 		l.crashes++
 	}
 	switch {
@@ -124,9 +127,6 @@ func (m *modelBatch) begin(ref Ref, token string, now time.Time) (v Verdict, hel
 	case l.crashes >= 5:
 		m.end(l, Failed, CodeLost, "-", l.stored)
 		return Lost, 0, nil, 0
-	}
-	if a := l.attempts[token]; a != nil && a.ended {
-		return Over, 0, nil, 0
 	}
 	if l.attempts[token] == nil {
 		l.attempts[token] = &modelAttempt{gen: l.gen, shared: len(l.stored)}

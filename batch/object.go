@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -27,8 +28,8 @@ func fields(obj []byte) ([]field, error) {
 			i = skipSpace(obj, i+1)
 		}
 		end := skipValue(obj, i)
-		var name string
-		if err := json.Unmarshal(obj[i:end], &name); err != nil {
+		name, err := unquote(obj[i:end])
+		if err != nil {
 			return nil, fmt.Errorf("read a field's name: %w", err)
 		}
 		i = skipSpace(obj, skipSpace(obj, end)+1) // the colon
@@ -92,6 +93,16 @@ func skipString(b []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// unquote returns the text of a JSON string, which must be valid UTF-8.
+func unquote(v []byte) (string, error) {
+	if !bytes.ContainsRune(v, '\\') {
+		return string(v[1 : len(v)-1]), nil
+	}
+	var s string
+	err := json.Unmarshal(v, &s)
+	return s, err
 }
 
 // kindOf names a JSON value's type.

@@ -223,8 +223,8 @@ func parseString(f field) (string, error) {
 	if f.value[0] != '"' {
 		return "", &fieldError{f.name, "it is " + kindOf(f.value) + ", not a string"}
 	}
-	var s string
-	if err := json.Unmarshal(f.value, &s); err != nil {
+	s, err := unquote(f.value)
+	if err != nil {
 		return "", &fieldError{f.name, err.Error()}
 	}
 	return s, nil

@@ -11,8 +11,11 @@ if not entry or entry.gen ~= gen then return {2} end
 
 local crashes = tonumber(redis.call('HGET', crash, line) or '0')
 local holder, expires = lease_of(line)
+if holder ~= token and expires > now then return {3, num(expires - now)} end
+local list = marks_of(line)
+local m = find_mark(list, gen, token)
+if m and not (holder == token and expires > 0) then return {2} end -- a late message of an attempt that is over
 if holder ~= token and expires > 0 then
-  if expires > now then return {3, num(expires - now)} end
   crashes = redis.call('HINCRBY', crash, line, 1)
 end
 
@@ -27,14 +30,10 @@ if v[2] then return over('c', 'batch_cancelled', 4) end
 if deadline > 0 and deadline <= now then return over('x', 'batch_expired', 5) end
 if crashes >= allowed then return over('f', 'task_lost', 6) end
 
-local list = marks_of(line)
-local m = find_mark(list, gen, token)
-if m and m.ended then return {2} end -- a message of an attempt that has ended
 redis.call('HSET', lease, line, num(now + ms) .. ' ' .. token)
 clear_wait(line, entry.class)
 if not m then
-  list[#list + 1] = {token = token, gen = gen, scalls = stored.calls, scost = stored.cost,
-    bcalls = stored.calls, bcost = stored.cost, ended = false}
+  list[#list + 1] = {token = token, gen = gen, calls = stored.calls, cost = stored.cost, ended = false}
   save_marks(line, list)
 end
 return {1, v[4], entry.chunk, entry.class, num(crashes), stored.body}

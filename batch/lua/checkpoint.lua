@@ -13,9 +13,9 @@ if not entry or entry.gen ~= gen or holder ~= token or expires == 0 then
 end
 local list = marks_of(line)
 local m = find_mark(list, gen, token)
-if calls >= m.scalls then -- else a message that was overtaken by a later one
+if calls >= m.calls then -- else a message that was overtaken by a later one
   book(m, calls, cost, false)
-  store_progress(line, m, calls, cost, deferrals, body)
+  store_progress(line, calls, cost, deferrals, body)
   save_marks(line, list)
 end
 redis.call('HSET', lease, line, num(now + ms) .. ' ' .. token)

@@ -27,9 +27,9 @@ local m = find_mark(list, gen, token)
 if m then
   -- What others have stored since, the record does not show; what of this
   -- attempt was booked as waste meanwhile, it does.
-  incr('wasted', stored.cost - m.bcost)
+  incr('wasted', stored.cost - m.cost)
 else -- forgotten: count at least what the line did not know of
-  m = {bcalls = stored.calls, bcost = stored.cost}
+  m = {calls = stored.calls, cost = stored.cost}
 end
 book(m, calls, cost, false)
 if deferrals > stored.deferrals then incr('deferrals', deferrals - stored.deferrals) end

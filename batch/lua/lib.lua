@@ -67,15 +67,15 @@ local function progress_of(line)
     body = string.sub(p, string.find(p, '\n', 1, true) + 1)}
 end
 
--- A mark is what the batch knows of one attempt: how much of it stands in the
--- line's stored progress (shared) and how much is booked in the counters.
+-- A mark is what the batch knows of one attempt: the calls and the cost of the
+-- line, as that attempt sees it, that are booked in the counters already. While
+-- it holds the lease, that is what stands in the stored progress.
 local function marks_of(line)
   local list = {}
   local raw = redis.call('HGET', marks, line)
   if raw then
-    for t, g, sc, su, bc, bu, e in string.gmatch(raw, '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d);') do
-      list[#list + 1] = {token = t, gen = tonumber(g), scalls = tonumber(sc), scost = tonumber(su),
-        bcalls = tonumber(bc), bcost = tonumber(bu), ended = e == '1'}
+    for t, g, n, c, e in string.gmatch(raw, '(%S+) (%d+) (%d+) (%d+) (%d);') do
+      list[#list + 1] = {token = t, gen = tonumber(g), calls = tonumber(n), cost = tonumber(c), ended = e == '1'}
     end
   end
   return list
@@ -99,8 +99,8 @@ local function save_marks(line, list)
     if m.ended and ended > MARKS_ENDED then
       ended = ended - 1
     else
-      parts[#parts + 1] = m.token .. ' ' .. num(m.gen) .. ' ' .. num(m.scalls) .. ' ' .. num(m.scost) .. ' '
-        .. num(m.bcalls) .. ' ' .. num(m.bcost) .. ' ' .. (m.ended and '1' or '0') .. ';'
+      parts[#parts + 1] = m.token .. ' ' .. num(m.gen) .. ' ' .. num(m.calls) .. ' ' .. num(m.cost) .. ' '
+        .. (m.ended and '1' or '0') .. ';'
     end
   end
   if #parts == 0 then
@@ -112,11 +112,11 @@ end
 
 -- book counts the calls of an attempt that were not counted yet.
 local function book(m, calls, cost, wasted)
-  if calls <= m.bcalls then return end
-  incr('calls', calls - m.bcalls)
-  incr('cost', cost - m.bcost)
-  if wasted then incr('wasted', cost - m.bcost) end
-  m.bcalls, m.bcost = calls, cost
+  if calls <= m.calls then return end
+  incr('calls', calls - m.calls)
+  incr('cost', cost - m.cost)
+  if wasted then incr('wasted', cost - m.cost) end
+  m.calls, m.cost = calls, cost
 end
 
 -- book_waste books the calls of an attempt that may not write any more.
@@ -130,11 +130,10 @@ local function book_waste(line, gen, token, calls, cost, ended)
 end
 
 -- store_progress replaces the line's progress by that of the lease's holder.
-local function store_progress(line, m, calls, cost, deferrals, body)
+local function store_progress(line, calls, cost, deferrals, body)
   local before = progress_of(line)
   if deferrals > before.deferrals then incr('deferrals', deferrals - before.deferrals) end
   redis.call('HSET', prog, line, num(calls) .. ' ' .. num(cost) .. ' ' .. num(deferrals) .. '\n' .. body)
-  m.scalls, m.scost = calls, cost
 end
 
 local function clear_wait(line, class)

@@ -16,7 +16,7 @@ end
 local list = marks_of(line)
 local m = find_mark(list, gen, token)
 book(m, calls, cost, false)
-store_progress(line, m, calls, cost, deferrals, body)
+store_progress(line, calls, cost, deferrals, body)
 m.ended = true
 save_marks(line, list)
 redis.call('HSET', lease, line, '0 ' .. token)
