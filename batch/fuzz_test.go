@@ -3,7 +3,6 @@ package batch
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
 )
 
@@ -77,23 +76,6 @@ func FuzzParseRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := parseRecord(b); err == nil && r.outcome == "" {
 			t.Fatalf("%q has no outcome", b)
-		}
-	})
-}
-
-func FuzzScanResults(f *testing.F) {
-	f.Add(`{"id":"x","custom_id":"a","response":{"status_code":200},"error":null,"nightshift":{"line":3,"request":"0123456789abcdef"}}` + "\n" + `{"id":"y`)
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ScanResults(strings.NewReader(text), "out")
-		if err != nil {
-			return
-		}
-		if s.End > int64(len(text)) || s.Torn != (s.End < int64(len(text))) {
-			t.Fatalf("%q: end %d of %d, torn %v", text, s.End, len(text), s.Torn)
-		}
-		again, err := ScanResults(strings.NewReader(text[:s.End]), "out")
-		if err != nil || again.Torn || again.End != s.End || len(again.Lines) != len(s.Lines) {
-			t.Fatalf("%q: read again: %+v, %v", text, again, err)
 		}
 	})
 }

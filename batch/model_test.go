@@ -33,6 +33,7 @@ type modelLine struct {
 	expires   time.Time // zero: given back, or never begun
 	stored    []modelCall
 	deferrals int
+	past      int // deferrals of earlier generations
 	crashes   int
 	booked    map[string]provider.USD // every call the batch ever heard of
 	shown     map[string]bool         // those that a record shows
@@ -259,7 +260,7 @@ func (m *modelBatch) sums() (counts map[Outcome]int64, calls int64, cost, wasted
 				wasted += c
 			}
 		}
-		deferrals += int64(l.deferrals)
+		deferrals += int64(l.past + l.deferrals)
 	}
 	return counts, calls, cost, wasted, deferrals
 }

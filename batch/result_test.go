@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -44,57 +43,5 @@ func TestResult_Encode(t *testing.T) {
 	}
 	if a, b := NewResultID(), NewResultID(); a == b || !strings.HasPrefix(a, "batch_req_") {
 		t.Error(a, b)
-	}
-}
-
-func TestScanResults(t *testing.T) {
-	line := func(n int64, digest string, change func(*Result)) string {
-		r := Result{ID: "batch_req_x", Response: &Response{StatusCode: 200}, Nightshift: NightshiftInfo{Line: n, Request: digest}}
-		if change != nil {
-			change(&r)
-		}
-		b, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	whole := line(1, "d1", nil) + "\n" +
-		line(2, "d2", func(r *Result) { r.Error = &ResultError{"x", "y"}; r.Response = nil }) + "\n" +
-		line(3, "d3", func(r *Result) { r.Nightshift.Rehearsal = true }) + "\n" +
-		line(4, "d4", func(r *Result) { r.Response.StatusCode = 400 }) + "\n" +
-		line(5, "old", nil) + "\n" + line(5, "d5", nil) + "\n"
-	s, err := ScanResults(strings.NewReader(whole+line(6, "d6", nil)[:40]), "out")
-	if err != nil || s.End != int64(len(whole)) || !s.Torn || s.NoNewline || len(s.Lines) != 5 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	for _, c := range []struct {
-		n                 int64
-		digest            string
-		rehearsal, failed bool
-		want              bool
-	}{
-		{1, "d1", false, false, true}, {1, "changed", false, false, false}, {2, "d2", false, false, true},
-		{2, "d2", false, true, false}, {3, "d3", false, false, false}, {3, "d3", true, false, true},
-		{4, "d4", false, true, false}, {5, "d5", false, true, true}, {6, "d6", false, false, false},
-	} {
-		if got := s.Done(Line{Number: c.n, Digest: c.digest}, c.rehearsal, c.failed); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-	s, err = ScanResults(strings.NewReader(whole+line(6, "d6", nil)), "out")
-	if err != nil || s.Torn || !s.NoNewline || len(s.Lines) != 6 {
-		t.Errorf("a whole last line without a newline: %+v, %v", s, err)
-	}
-	for _, text := range []string{"hello", "hello\n", `{"a":1}` + "\n", whole + "x\n" + line(7, "d7", nil) + "\n"} {
-		var le *LineError
-		if _, err := ScanResults(strings.NewReader(text), "out"); !errors.As(err, &le) {
-			t.Errorf("%.20q: %v", text, err)
-		}
-	}
-	for _, text := range []string{"", "{", `{"id":"batch_req`} {
-		if s, err := ScanResults(strings.NewReader(text), "out"); err != nil || s.End != 0 || s.Torn != (text != "") {
-			t.Errorf("%q: %+v, %v", text, s, err)
-		}
 	}
 }

@@ -1,0 +1,121 @@
+package batch
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"nightshift/provider"
+)
+
+// check compares everything that is kept with the model.
+func (m *machine) check(t *rapid.T) {
+	st, err := m.b.Status(m.tb.Context(), m.id)
+	expect(t, err)
+	counts, calls, cost, wasted, deferrals := m.m.sums()
+	got := map[string]int64{
+		"succeeded": st.Succeeded, "failed": st.Failed, "expired": st.Expired, "cancelled": st.Cancelled,
+		"calls": st.Calls, "cost": int64(st.CostUSD), "wasted": int64(st.WastedUSD), "deferrals": st.Deferrals,
+		"degraded": st.Degraded, "outstanding": st.Outstanding,
+	}
+	ended := int64(len(m.m.log))
+	want := map[string]int64{
+		"succeeded": counts[Succeeded], "failed": counts[Failed], "expired": counts[Expired], "cancelled": counts[Cancelled],
+		"calls": calls, "cost": int64(cost), "wasted": int64(wasted), "deferrals": deferrals,
+		"degraded": m.m.degraded, "outstanding": m.m.total - ended,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal("counters: " + diff)
+	}
+	if done := ended == m.m.total; done != (st.State == Done) || done != (st.FinishedAt != nil) {
+		t.Fatalf("state %s, finished at %v, with %d of %d lines", st.State, st.FinishedAt, ended, m.m.total)
+	}
+	m.checkOut(t)
+	m.checkRecords(t)
+	m.checkLeftovers(t)
+}
+
+func (m *machine) checkOut(t *rapid.T) {
+	out, err := m.b.Out(m.tb.Context(), m.id)
+	expect(t, err)
+	var want []OutEntry
+	deferred := map[int]int{}
+	backlog := map[int]int64{}
+	for _, l := range m.m.lines {
+		if l.outcome != "" {
+			continue
+		}
+		if !l.released {
+			backlog[l.class]++
+			continue
+		}
+		if l.waits {
+			deferred[l.class]++
+		}
+		want = append(want, OutEntry{Ref: Ref{m.id, l.number, l.gen}, Rung: l.class, Since: l.since, Leased: l.live(m.b.clock.t)})
+	}
+	for i := range out {
+		if waits := out[i].Wait != (Wait{}); i < len(want) && waits != m.m.line(out[i].Ref.Line).waits {
+			t.Fatalf("line %d waits for %+v", out[i].Ref.Line, out[i].Wait)
+		}
+		out[i].Wait = Wait{}
+	}
+	if diff := cmp.Diff(want, out); diff != "" && len(want)+len(out) > 0 {
+		t.Fatal("out: " + diff)
+	}
+	meta, err := m.b.rdb.HGetAll(m.tb.Context(), metaKey(m.id)).Result()
+	expect(t, err)
+	b, err := state(meta).backlog(int64(len(out)))
+	expect(t, err)
+	if !maps.Equal(b.Deferred, deferred) || !maps.Equal(b.Classes, backlog) {
+		t.Fatalf("deferred %v, want %v; backlog %v, want %v", b.Deferred, deferred, b.Classes, backlog)
+	}
+}
+
+func (m *machine) checkRecords(t *rapid.T) {
+	i := 0
+	_, err := m.b.Results(m.tb.Context(), m.id, 0, func(r Record) error {
+		l := m.m.line(r.Line)
+		if i >= len(m.m.log) || m.m.log[i] != r.Line || l.outcome != r.Outcome {
+			t.Fatalf("record %d is line %d, %s; the log is %v", i, r.Line, r.Outcome, m.m.log)
+		}
+		i++
+		var res Result
+		expect(t, json.Unmarshal(r.JSON, &res))
+		if res.CustomID != fmt.Sprintf("%s-%d", m.id, l.number-1) || (l.code == "") != (res.Error == nil) || (l.code == "" && res.ID != l.winner) {
+			t.Fatalf("record of line %d by %s (code %q): %s", l.number, l.winner, l.code, r.JSON)
+		}
+		var cost provider.USD
+		for name := range l.shown {
+			if slices.Contains(callNames(res.Nightshift.Attempts), name) {
+				cost += l.booked[name]
+			}
+		}
+		if res.Nightshift.CostUSD != cost {
+			t.Fatalf("record of line %d: cost %s, want %s", l.number, res.Nightshift.CostUSD, cost)
+		}
+		return nil
+	})
+	expect(t, err)
+	if i != len(m.m.log) {
+		t.Fatalf("%d records, want %d", i, len(m.m.log))
+	}
+}
+
+// checkLeftovers: a line with a record keeps nothing of its life but the marks
+// of attempts that may still send something.
+func (m *machine) checkLeftovers(t *rapid.T) {
+	for _, name := range []string{"out", "wait", "lease", "prog", "crash"} {
+		held, err := m.b.rdb.HKeys(m.tb.Context(), key(m.id, name)).Result()
+		expect(t, err)
+		for _, l := range m.m.lines {
+			if l.outcome != "" && slices.Contains(held, fmt.Sprint(l.number)) {
+				t.Fatalf("line %d has a record, and %s too", l.number, name)
+			}
+		}
+	}
+}
