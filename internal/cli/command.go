@@ -38,7 +38,7 @@ func (e *Env) noSuchCommand(c *cobra.Command, args []string) error {
 	}
 	hint := fmt.Sprintf("%s help lists the commands", e.Name)
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean: %s %s", e.Name, strings.Join(near, ", "))
+		hint = fmt.Sprintf("did you mean %s %s?", e.Name, strings.Join(near, " or "+e.Name+" "))
 	}
 	return Usage(hint, "there is no command %q", args[0])
 }

@@ -10,4 +10,4 @@
 // Results go to Env.Out, everything else to Env.Err.
 package cli
 
-//go:generate sh -c "{ go run ../../cmd/enqueue reference && go run ../../cmd/worker reference; } > ../../docs/cli.md"
+//go:generate sh -c "{ printf '# Commands\n\nWritten by the code: `make generate`.\n\n' && go run ../../cmd/enqueue reference && go run ../../cmd/worker reference; } > ../../docs/cli.md"

@@ -51,7 +51,7 @@ func TestExecute(t *testing.T) {
 		{"several errors", []string{"do", "x"}, errors.Join(plain, errors.New("twice")), 1, "tool: error: it broke\ntool: error: twice\n"},
 		{"said already", []string{"do", "x"}, Exit(ExitSomeFailed), 3, ""},
 		{"no command", nil, nil, 2, "tool: error: a command is missing\ntool: hint: tool help lists the commands\n"},
-		{"unknown command", []string{"dp"}, nil, 2, "tool: error: there is no command \"dp\"\ntool: hint: did you mean: tool do\n"},
+		{"unknown command", []string{"dp"}, nil, 2, "tool: error: there is no command \"dp\"\ntool: hint: did you mean tool do?\n"},
 		{"far from any command", []string{"frobnicate"}, nil, 2, "tool: error: there is no command \"frobnicate\"\ntool: hint: tool help lists the commands\n"},
 		{"unknown flag", []string{"do", "x", "--tiems", "3"}, nil, 2, "tool: error: there is no flag --tiems\ntool: hint: tool do --help shows its flags\n"},
 		{"bad flag value", []string{"do", "x", "--times", "many"}, nil, 2, "tool: error: invalid argument \"many\" for \"--times\" flag: strconv.ParseInt: parsing \"many\": invalid syntax\ntool: hint: tool do --help shows its flags\n"},
@@ -178,7 +178,7 @@ func TestReferenceNamesEveryFlag(t *testing.T) {
 		t.Fatal(b.err.String())
 	}
 	for _, want := range []string{
-		"# `tool`\n", "tool does things.\n", "## `tool do`\n", "tool do FILE [OTHER] [flags]\n",
+		"## `tool`\n", "tool does things.\n", "### `tool do`\n", "tool do FILE [OTHER] [flags]\n",
 		"| `--times OFTEN` | how OFTEN (default `1`) |", "| `--config FILE` |", "| `-v, --verbose` |",
 	} {
 		if !strings.Contains(b.out.String(), want) {

@@ -22,8 +22,8 @@ type Progress struct {
 
 	mu    sync.Mutex
 	step  Step
-	last  time.Time
-	shown Step
+	last  time.Time // of a plain line, or of the start
+	shown Step      // by the last plain line
 
 	bars *mpb.Progress // nil: plain lines
 	bar  *mpb.Bar
@@ -48,6 +48,7 @@ func (s Step) percent() int64 {
 // NewProgress begins to show progress on the standard error stream.
 func (e *Env) NewProgress(label string, total int64) *Progress {
 	p := &Progress{err: e.Err, label: label, now: time.Now, step: Step{Total: total}}
+	p.last = p.now()
 	if e.Err.terminal {
 		p.startBar(total)
 	}
@@ -80,18 +81,22 @@ func (p *Progress) Update(s Step) {
 	p.plain(false)
 }
 
-// plain writes a line where it is time, or in any case.
-func (p *Progress) plain(always bool) {
+// plain writes a line where the state changed or it is time. The last step is
+// written too, unless it was all so quick that nothing was.
+func (p *Progress) plain(last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	changed := p.step.State != p.shown.State || p.last.IsZero()
-	due := p.step != p.shown && now.Sub(p.last) >= plainEvery
-	if !changed && !due && !(always && p.step != p.shown) {
+	due := now.Sub(p.last) >= plainEvery || last && p.shown != Step{}
+	if p.step.State == p.shown.State && (!due || p.step == p.shown) {
 		return
 	}
 	p.last, p.shown = now, p.step
-	fmt.Fprintf(p.err, "%s %d/%d (%d%%) %s\n", p.label, p.step.Done, p.step.Total, p.step.percent(), joined(p.step.State, p.step.Note))
+	text := joined(p.step.State, p.step.Note)
+	if text != "" {
+		text = " " + text
+	}
+	fmt.Fprintf(p.err, "%s %d/%d (%d%%)%s\n", p.label, p.step.Done, p.step.Total, p.step.percent(), text)
 }
 
 func joined(state, note string) string {

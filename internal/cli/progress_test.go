@@ -14,6 +14,7 @@ func plainProgress() (p *Progress, out *bytes.Buffer, pass func(time.Duration)) 
 	p = e.NewProgress("lines", 10)
 	now := time.Unix(1_800_000_000, 0)
 	p.now = func() time.Time { return now }
+	p.last = now
 	return p, out, func(d time.Duration) { now = now.Add(d) }
 }
 

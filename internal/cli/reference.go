@@ -22,20 +22,19 @@ func referenceCommand(e *Env) *cobra.Command {
 
 // Reference writes the reference of a program and its commands as Markdown.
 func Reference(w io.Writer, root *cobra.Command) {
-	fmt.Fprintf(w, "# `%s`\n\n", root.Name())
-	fmt.Fprint(w, "<!-- Written by the code: make generate -->\n\n")
+	fmt.Fprintf(w, "## `%s`\n\n", root.Name())
 	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(root.Long))
 	fmt.Fprint(w, "Every command takes these flags:\n\n")
 	flagList(w, root.PersistentFlags())
 	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() && c.Name() != "help" {
+		if c.IsAvailableCommand() && c.Name() != "help" && c.Name() != "completion" {
 			commandReference(w, c)
 		}
 	}
 }
 
 func commandReference(w io.Writer, c *cobra.Command) {
-	fmt.Fprintf(w, "## `%s`\n\n", c.CommandPath())
+	fmt.Fprintf(w, "### `%s`\n\n", c.CommandPath())
 	fmt.Fprintf(w, "```\n%s\n```\n\n", useLine(c))
 	text := c.Long
 	if text == "" {

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nightshift/batch"
+	"nightshift/config"
+	"nightshift/internal/app"
+	"nightshift/internal/cli"
+)
+
+type batchFlags struct {
+	queue, id, producer string
+	again               bool
+}
+
+func (p *program) batchCommand() *cobra.Command {
+	var f batchFlags
+	c := &cobra.Command{
+		Use: "batch FILE", Short: "submit a file of requests and print the batch's ID", Args: cli.Args,
+		Long: "Submits a file of requests, one JSON object a line (.jsonl, .jsonl.gz, or - for standard input), and prints the batch's ID on standard output. " +
+			"The whole file is checked first: where a line is wrong, every problem is named with its line (exit code 1) and nothing is enqueued. " +
+			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.",
+		RunE: func(c *cobra.Command, args []string) error { return p.submitFile(c.Context(), f, args[0]) },
+	}
+	c.Flags().StringVar(&f.queue, "queue", "", "submit to this `QUEUE`; default: the first of the configuration")
+	c.Flags().StringVar(&f.id, "id", "", "the batch's `ID`; with the ID of a batch of the same content, what is missing is added")
+	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who submits; default: NIGHTSHIFT_PRODUCER, else the user's name")
+	c.Flags().BoolVar(&f.again, "again", false, "submit the same content once more")
+	return c
+}
+
+func (p *program) submitFile(ctx context.Context, f batchFlags, file string) error {
+	if f.id != "" {
+		if err := batch.CheckID(f.id); err != nil {
+			return cli.Usage("or leave --id out: then one is made", "--id: %w", err)
+		}
+	}
+	cfg, err := p.LoadShared(config.WithoutKeys())
+	if err != nil {
+		return err
+	}
+	q, err := queueNamed(cfg, f.queue)
+	if err != nil {
+		return err
+	}
+	in, err := openInput(file, p.In)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	sum, err := in.validate()
+	if err != nil {
+		return badInput(err)
+	}
+	conn, err := p.dial(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	now := time.Now()
+	d := describe(q, producer(f.producer), sum, now)
+	d.ID, d.Again = f.id, f.again
+	if d.ID == "" {
+		d.ID = newID(now)
+	}
+	if err := p.submit(ctx, conn, in, d); err != nil {
+		return p.notSubmitted(ctx, err, d.ID, file)
+	}
+	fmt.Fprintln(p.Out, d.ID)
+	return nil
+}
+
+// describe makes the description of a batch that is submitted now.
+func describe(q config.Queue, producer string, sum batch.Summary, now time.Time) batch.Description {
+	d := batch.Description{Producer: producer, Queue: q.Name, CreatedAt: now, Total: sum.Lines, Digest: sum.Digest}
+	if q.Deadline > 0 {
+		d.Deadline = now.Add(q.Deadline)
+	}
+	return d
+}
+
+func (p *program) submit(ctx context.Context, conn *app.Conn, in *input, d batch.Description) error {
+	progress := p.NewProgress("submitting "+d.ID, d.Total)
+	defer progress.Close()
+	return in.each(func(src batch.Source) error {
+		return conn.Batches.Submit(ctx, d, src, func(n int64) { progress.Update(cli.Step{Done: n, Total: d.Total}) })
+	})
+}
+
+// notSubmitted words the error of a submission.
+func (p *program) notSubmitted(ctx context.Context, err error, id, file string) error {
+	var same *batch.DuplicateError
+	switch {
+	case errors.As(err, &same):
+		return cli.Refuse(fmt.Sprintf("--again submits it once more; `enqueue watch %s` follows the other", same.ID),
+			"the same content was submitted at %s, as batch %s", p.Time(same.At), same.ID)
+	case errors.Is(err, batch.ErrExists):
+		return cli.Refuse("name another ID, or leave --id out", "batch %s exists with other content", id)
+	case errors.Is(err, batch.ErrCancelled):
+		return cli.Refuse("name another ID, or leave --id out", "batch %s was cancelled", id)
+	}
+	if ctx.Err() != nil && file != "-" {
+		p.Hint("enqueue batch --id %s %s goes on where it stood", id, file)
+	}
+	return err
+}
+
+// badInput words the errors of a file of requests.
+func badInput(err error) error {
+	var lines *batch.LineErrors
+	var line *batch.LineError
+	if errors.As(err, &lines) || errors.As(err, &line) {
+		return cli.Fail("nothing was enqueued; mend the file and submit it again", err)
+	}
+	return err
+}
+
+func queueNamed(cfg *config.Config, name string) (config.Queue, error) {
+	if name == "" {
+		return cfg.DefaultQueue(), nil
+	}
+	q, ok := cfg.Queue(name)
+	if !ok {
+		return q, cli.Usage("the queues are: "+strings.Join(cfg.QueueNames(), ", "), "--queue: there is no queue %q", name)
+	}
+	return q, nil
+}
+
+// newID returns a new batch ID, e.g. 20261129-2301-x7k2m9: sorted by time, and
+// unlike any other of the same minute.
+func newID(now time.Time) string {
+	return now.UTC().Format("20060102-1504") + "-" + strings.ToLower(rand.Text()[:6])
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"nightshift/batch"
+)
+
+// stdinName is what standard input is called in errors.
+const stdinName = "standard input"
+
+// input is a file of requests that is read more than once: checked first, then
+// submitted. What can be read only once is kept in a temporary file.
+type input struct {
+	name  string // as it stands in errors
+	path  string
+	spool bool // path is ours to remove
+}
+
+// openInput prepares FILE, or standard input for "-".
+func openInput(file string, stdin io.Reader) (*input, error) {
+	if file == "-" {
+		return spool(stdin, stdinName)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("open requests: %w", err)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("open requests: %s is a directory", file)
+	}
+	if info.Mode().IsRegular() {
+		return &input{name: file, path: file}, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("open requests: %w", err)
+	}
+	defer f.Close()
+	return spool(f, file)
+}
+
+func spool(r io.Reader, name string) (*input, error) {
+	f, err := os.CreateTemp("", "nightshift-*.jsonl")
+	if err != nil {
+		return nil, fmt.Errorf("keep %s: %w", name, err)
+	}
+	in := &input{name: name, path: f.Name(), spool: true}
+	_, err = io.Copy(f, r)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		in.close()
+		return nil, fmt.Errorf("keep %s: %w", name, err)
+	}
+	return in, nil
+}
+
+func (in *input) close() {
+	if in.spool {
+		_ = os.Remove(in.path)
+	}
+}
+
+// each reads the requests once.
+func (in *input) each(read func(batch.Source) error) error {
+	f, err := os.Open(in.path)
+	if err != nil {
+		return fmt.Errorf("open requests: %w", err)
+	}
+	defer f.Close()
+	r, err := batch.OpenReader(f, in.name)
+	if err != nil {
+		return err
+	}
+	return read(r)
+}
+
+// validate checks every line and returns what there is.
+func (in *input) validate() (sum batch.Summary, err error) {
+	err = in.each(func(src batch.Source) error {
+		sum, err = batch.Validate(src)
+		return err
+	})
+	return sum, err
+}

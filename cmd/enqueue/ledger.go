@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"nightshift/batch"
+	"nightshift/provider"
+)
+
+// resultLine is what a run needs to know of a line of results.
+type resultLine struct {
+	CustomID string `json:"custom_id"`
+	Response *struct {
+		StatusCode int `json:"status_code"`
+	} `json:"response"`
+	Error      *batch.ResultError `json:"error"`
+	Nightshift *struct {
+		Request    string       `json:"request"`
+		Rehearsal  bool         `json:"rehearsal"`
+		Degraded   bool         `json:"degraded"`
+		Attempts   []struct{}   `json:"attempts"`
+		Deferrals  int64        `json:"deferrals"`
+		CostUSD    provider.USD `json:"cost_usd"`
+		FinishedAt time.Time    `json:"finished_at"`
+	} `json:"nightshift"`
+}
+
+var errNoResult = errors.New("it is not a result of Nightshift")
+
+func parseResult(line []byte) (resultLine, error) {
+	var r resultLine
+	if err := json.Unmarshal(line, &r); err != nil || r.Nightshift == nil || r.Nightshift.Request == "" {
+		return r, errNoResult
+	}
+	return r, nil
+}
+
+func (r resultLine) failed() bool {
+	return r.Error != nil || r.Response == nil || r.Response.StatusCode >= 400
+}
+
+// tally sums up results.
+type tally struct {
+	lines, failed, degraded, calls, deferrals int64
+	cost                                      provider.USD
+}
+
+func (t *tally) add(r resultLine) {
+	t.lines++
+	if r.failed() {
+		t.failed++
+	}
+	if r.Nightshift.Degraded {
+		t.degraded++
+	}
+	t.calls += int64(len(r.Nightshift.Attempts))
+	t.deferrals += r.Nightshift.Deferrals
+	t.cost += r.Nightshift.CostUSD
+}
+
+// ledger is what the input asks for and what of it the output has.
+type ledger struct {
+	lines map[string]entry // by custom_id
+	done  tally
+}
+
+type entry struct {
+	request string // the line's digest
+	done    bool
+}
+
+// newLedger reads the requests.
+func newLedger(in *input, lines int64) (*ledger, error) {
+	l := &ledger{lines: make(map[string]entry, lines)}
+	err := in.each(func(src batch.Source) error {
+		for {
+			line, _, err := src.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("read requests again: %w", err)
+			}
+			l.lines[line.CustomID] = entry{request: line.Digest}
+		}
+	})
+	return l, err
+}
+
+// total is the number of lines of the input.
+func (l *ledger) total() int64 { return int64(len(l.lines)) }
+
+// todo is how many of them have no result.
+func (l *ledger) todo() int64 { return l.total() - l.done.lines }
+
+// wants says whether a result answers a line that has none yet.
+func (l *ledger) wants(r resultLine) bool {
+	e, ok := l.lines[r.CustomID]
+	return ok && !e.done && e.request == r.Nightshift.Request
+}
+
+// settle notes the result of a line.
+func (l *ledger) settle(r resultLine) {
+	e := l.lines[r.CustomID]
+	e.done = true
+	l.lines[r.CustomID] = e
+	l.done.add(r)
+}
+
+// open yields the requests of a source that have no result.
+type open struct {
+	batch.Source
+	ledger *ledger
+}
+
+// Next implements batch.Source.
+func (o open) Next() (batch.Line, []byte, error) {
+	for {
+		line, raw, err := o.Source.Next()
+		if err != nil || !o.ledger.lines[line.CustomID].done {
+			return line, raw, err
+		}
+	}
+}

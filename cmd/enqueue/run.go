@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nightshift/config"
+	"nightshift/internal/app"
+	"nightshift/internal/cli"
+)
+
+type runFlags struct {
+	out, queue, producer  string
+	rehearse, retryFailed bool
+}
+
+func (p *program) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use: "run FILE", Short: "do a whole file in this process, results to a file", Args: cli.Args,
+		Long: "Does a whole file of requests in this process and appends each result to OUT as its line finishes. Redis is embedded unless one is named by --redis, NIGHTSHIFT_REDIS_URL or the configuration; then this process is one more worker until its batch is done.\n\n" +
+			"Run again, it does only what OUT lacks: a line counts as done when its result is real and its request unchanged. The first interrupt (^C) lets calls in flight finish; the same command goes on later.\n\n" +
+			"With --rehearse the built-in simulator answers, with a scripted outage: no configuration, no Redis and no key are needed, and every result says so.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.out == "" {
+				return cli.Usage("e.g. "+c.CommandPath()+" "+args[0]+" -o results.jsonl", "-o OUT is missing")
+			}
+			return p.runFile(c.Context(), f, args[0])
+		},
+	}
+	c.Flags().StringVarP(&f.out, "output", "o", "", "append results to `OUT`; - is standard output")
+	c.Flags().BoolVar(&f.rehearse, "rehearse", false, "let the built-in simulator answer")
+	c.Flags().BoolVar(&f.retryFailed, "retry-failed", false, "do the lines again whose result in OUT is a failure")
+	c.Flags().StringVar(&f.queue, "queue", "", "run as this `QUEUE`; default: the first of the configuration")
+	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who submits; default: NIGHTSHIFT_PRODUCER, else the user's name")
+	return c
+}
+
+func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
+	stage, err := p.setUp(f)
+	if err != nil {
+		return err
+	}
+	defer stage.close()
+	q, err := queueNamed(stage.cfg, f.queue)
+	if err != nil {
+		return err
+	}
+	s := &session{
+		p: p, queue: q, why: purpose{f.rehearse, f.retryFailed}, producer: producer(f.producer),
+		live: newLive(), started: time.Now(),
+	}
+	if err := s.openFiles(f, file); err != nil {
+		return err
+	}
+	defer s.in.close()
+	err = p.perform(ctx, s, stage)
+	if closeErr := s.out.close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	return err
+}
+
+// openFiles checks the input and reads what the output has already.
+func (s *session) openFiles(f runFlags, file string) (err error) {
+	if s.in, err = openInput(file, s.p.In); err != nil {
+		return err
+	}
+	if s.sum, err = s.in.validate(); err == nil {
+		err = s.openOutput(f)
+	} else {
+		err = badInput(err)
+	}
+	if err != nil {
+		s.in.close()
+	}
+	return err
+}
+
+func (s *session) openOutput(f runFlags) (err error) {
+	if s.ledger, err = newLedger(s.in, s.sum.Lines); err != nil {
+		return err
+	}
+	if s.out, err = openOutput(f.out, s.p.Out); err != nil {
+		return err
+	}
+	if s.out.is(s.in.path) {
+		err = cli.Usage("name another file with -o", "%s is the file of requests itself", f.out)
+	} else {
+		err = s.p.reconcile(s.out, s.ledger, s.why)
+	}
+	if err != nil {
+		return errors.Join(err, s.out.close())
+	}
+	return nil
+}
+
+// perform runs a worker until every line has its result, or until it is
+// interrupted, and says how it went.
+func (p *program) perform(ctx context.Context, s *session, stage *stage) error {
+	if had := s.ledger.done.lines; had > 0 {
+		p.Say("%s has %d of %s already", s.out.name, had, cli.Count(s.ledger.total(), "line"))
+	}
+	if s.ledger.todo() > 0 {
+		if err := p.workOff(ctx, s, stage); err != nil {
+			return err
+		}
+	}
+	p.summarize(s)
+	stage.after()
+	if s.ledger.done.failed > 0 {
+		if !s.why.retryFailed {
+			p.Hint("the same command with --retry-failed does the failed lines again")
+		}
+		return cli.Exit(cli.ExitSomeFailed)
+	}
+	return nil
+}
+
+func (p *program) workOff(ctx context.Context, s *session, stage *stage) error {
+	a, err := app.New(ctx, stage.cfg, app.Options{
+		Queues: []string{s.queue.Name}, Worker: true, Rehearsal: s.why.rehearsal,
+		Version: app.Version(), Logger: p.Logger(slog.LevelWarn), Observer: s.live,
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	s.conn = a.Conn()
+	s.progress = p.NewProgress("lines", s.ledger.total())
+	s.show(ctx)
+	err = s.run(ctx)
+	if cli.Interrupted(ctx) {
+		s.progress.Event("stopping: calls in flight finish first; interrupt again to end them too")
+	}
+	err = errors.Join(err, p.windDown(s, a))
+	s.progress.Close()
+	if cli.Interrupted(ctx) && s.ledger.todo() > 0 {
+		p.sayInterrupted(s, stage)
+		return cli.Exit(cli.ExitInterrupted)
+	}
+	return err
+}
+
+// windDown stops the worker and takes what still finished to the output.
+func (p *program) windDown(s *session, a *app.App) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.StopWork(p.Hurry()) }()
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	// The command's own context may have ended already.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		select {
+		case err := <-stopped:
+			last, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			return errors.Join(err, s.take(last), a.Stop(p.Hurry()))
+		case <-tick.C:
+			if err := s.take(ctx); err == nil {
+				s.show(ctx)
+			}
+		}
+	}
+}
+
+func (p *program) sayInterrupted(s *session, stage *stage) {
+	t := s.ledger.done
+	p.Say("interrupted: %s has %d of %s", s.out.name, t.lines, cli.Count(s.ledger.total(), "line"))
+	if stage.cfg.Redis.Source != config.FromDefault && s.id != "" && !stage.embedded {
+		p.Say("the batch stays in Redis as %s; other workers go on with it (`enqueue cancel %s` ends it)", s.id, s.id)
+	}
+	p.Hint("the same command again does the remaining %s", cli.Count(s.ledger.todo(), "line"))
+}
+
+// summarize says how it went.
+func (p *program) summarize(s *session) {
+	t := s.ledger.done
+	p.Say("done: %s in %s, results in %s", cli.Count(t.lines, "line"), cli.Duration(time.Since(s.started)), s.out.name)
+	for _, row := range [][2]string{
+		{"succeeded", fmt.Sprintf("%d, %d of them degraded", t.lines-t.failed, t.degraded)},
+		{"failed", fmt.Sprint(t.failed)},
+		{"calls", fmt.Sprintf("%d; open breakers kept %d away", t.calls, s.live.callsAvoided())},
+		{"deferrals", fmt.Sprint(t.deferrals)},
+		{"cost", "$" + t.cost.String()},
+	} {
+		p.Say("  %-10s %s", row[0], row[1])
+	}
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"nightshift/batch"
+	"nightshift/config"
+	"nightshift/internal/app"
+	"nightshift/internal/cli"
+)
+
+const (
+	// followEvery is how often new results are taken to the output.
+	followEvery = 200 * time.Millisecond
+	// followPatience is how long Redis may be away while results are awaited.
+	followPatience = time.Minute
+)
+
+// session is one run: it submits what the output lacks and takes the results
+// to it, until it lacks nothing.
+type session struct {
+	p        *program
+	conn     *app.Conn
+	in       *input
+	sum      batch.Summary
+	ledger   *ledger
+	out      *output
+	queue    config.Queue
+	why      purpose
+	producer string
+	live     *live
+	progress *cli.Progress
+	started  time.Time
+
+	id     string   // of the batch that is followed
+	offset int64    // of its results that were taken
+	known  bool     // it was there before this run
+	step   cli.Step // what the progress says of it
+}
+
+// base names the batches of this input and output, so that the same command
+// finds them again in a Redis that outlives it.
+func (s *session) base() string {
+	abs, err := filepath.Abs(s.out.name)
+	if err != nil {
+		abs = s.out.name
+	}
+	sum := sha256.Sum256([]byte(s.sum.Digest + "\n" + s.queue.Name + "\n" + abs))
+	return "run-" + hex.EncodeToString(sum[:6])
+}
+
+// run goes on until every line has its result. A batch of an earlier run of the
+// same command is followed first; what it does not bring is submitted anew.
+func (s *session) run(ctx context.Context) error {
+	for n := 1; s.ledger.todo() > 0; n++ {
+		if err := s.round(ctx, fmt.Sprintf("%s-%d", s.base(), n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) round(ctx context.Context, id string) error {
+	st, err := s.conn.Batches.Status(ctx, id)
+	if err != nil && !errors.Is(err, batch.ErrNotFound) {
+		return err
+	}
+	s.id, s.offset, s.known = id, 0, err == nil
+	if !s.known || st.State == batch.Enqueuing {
+		err := s.submit(ctx, id)
+		if s.known && errors.Is(err, batch.ErrExists) {
+			return nil // begun for other lines than are lacking now
+		}
+		if err != nil {
+			return err
+		}
+		s.known = false
+	}
+	if err := s.follow(ctx); err != nil {
+		return err
+	}
+	if left := s.ledger.todo(); left > 0 && !s.known {
+		return fmt.Errorf("batch %s is done, but %s have no result", id, cli.Count(left, "line"))
+	}
+	return nil
+}
+
+// submit makes a batch of the lines that have no result.
+func (s *session) submit(ctx context.Context, id string) error {
+	sum := s.sum
+	if s.ledger.done.lines > 0 {
+		err := s.in.each(func(src batch.Source) (err error) {
+			sum, err = batch.Validate(open{src, s.ledger})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	d := describe(s.queue, s.producer, sum, time.Now())
+	d.ID, d.Again, d.Rehearsal = id, true, s.why.rehearsal
+	return s.in.each(func(src batch.Source) error {
+		return s.conn.Batches.Submit(ctx, d, open{src, s.ledger}, nil)
+	})
+}
+
+// follow takes results to the output until the batch is done. Redis may be away
+// for a while: the worker waits for it too.
+func (s *session) follow(ctx context.Context) error {
+	lost := time.Time{}
+	for {
+		done, err := s.advance(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && done:
+			return nil
+		case err == nil:
+			lost = time.Time{}
+		case !s.passes(err, &lost):
+			return err
+		}
+		if err := pause(ctx, followEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// passes says whether an error may pass by itself: anything but one of the
+// output, for a while.
+func (s *session) passes(err error, lost *time.Time) bool {
+	var fatal *outputError
+	if errors.As(err, &fatal) || errors.Is(err, batch.ErrNotFound) {
+		return false
+	}
+	if lost.IsZero() {
+		*lost = time.Now()
+		s.progress.Event("redis does not answer, waiting for it: %v", err)
+	}
+	return time.Since(*lost) < followPatience
+}
+
+// outputError is an error of writing results, which no waiting mends.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return e.err.Error() }
+func (e *outputError) Unwrap() error { return e.err }
+
+// advance takes the results that are new and shows where the batch stands.
+func (s *session) advance(ctx context.Context) (done bool, err error) {
+	// The state first: whatever finished before "done" is among the results then.
+	st, err := s.conn.Batches.Status(ctx, s.id)
+	if err != nil {
+		return false, err
+	}
+	if err := s.take(ctx); err != nil {
+		return false, err
+	}
+	s.step = s.p.step(st)
+	s.show(ctx)
+	return st.State == batch.Done, nil
+}
+
+func (s *session) show(ctx context.Context) {
+	s.live.show(ctx, s.p, s.conn, s.progress)
+	// The batch may be a part of the file only: the counts are the file's.
+	s.step.Done, s.step.Total = s.ledger.done.lines, s.ledger.total()
+	s.progress.Update(s.step)
+}
+
+// take appends the results that are new.
+func (s *session) take(ctx context.Context) error {
+	if s.id == "" {
+		return nil
+	}
+	next, err := s.conn.Batches.Results(ctx, s.id, s.offset, func(r batch.Record) error {
+		if err := s.deliver(r.JSON); err != nil {
+			return &outputError{err}
+		}
+		return nil
+	})
+	s.offset = next
+	return err
+}
+
+func (s *session) deliver(line []byte) error {
+	r, err := parseResult(line)
+	if err != nil {
+		return fmt.Errorf("read result: %w", err)
+	}
+	if !s.ledger.wants(r) || s.old(r) {
+		return nil
+	}
+	if err := s.out.append(line); err != nil {
+		return err
+	}
+	s.ledger.settle(r)
+	return nil
+}
+
+// old says whether it is a failed result of before this run that is to be
+// replaced by another try.
+func (s *session) old(r resultLine) bool {
+	return s.why.retryFailed && s.known && r.failed() && r.Nightshift.FinishedAt.Before(s.started)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nightshift/batch"
+	"nightshift/internal/app"
+	"nightshift/internal/cli"
+)
+
+func (p *program) statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "status [BATCH]", Short: "how far a batch is, or all of them", Args: cli.Args,
+		Long: "Shows a batch: its counts, its rate and when it will be done, its cost, and what it waits for. Without BATCH, a table of all, newest first.",
+		RunE: func(c *cobra.Command, args []string) error {
+			conn, err := p.connect(c.Context())
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if len(args) == 0 {
+				return p.listBatches(c.Context(), conn, asJSON)
+			}
+			s, err := lookUp(c.Context(), conn, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(p.Out, s)
+			}
+			return p.printStatus(s)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; times are RFC 3339")
+	return c
+}
+
+// lookUp returns the status of a batch.
+func lookUp(ctx context.Context, conn *app.Conn, id string) (batch.Status, error) {
+	s, err := conn.Batches.Status(ctx, id)
+	if errors.Is(err, batch.ErrNotFound) {
+		return s, noSuchBatch(id)
+	}
+	if s.WaitingFor == nil {
+		s.WaitingFor = []batch.WaitingFor{}
+	}
+	return s, err
+}
+
+func noSuchBatch(id string) error {
+	return cli.Fail("`enqueue status` lists the batches", fmt.Errorf("there is no batch %q", id))
+}
+
+func (p *program) listBatches(ctx context.Context, conn *app.Conn, asJSON bool) error {
+	all, err := conn.Batches.List(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		if all == nil {
+			all = []batch.Status{}
+		}
+		for i := range all {
+			if all[i].WaitingFor == nil {
+				all[i].WaitingFor = []batch.WaitingFor{}
+			}
+		}
+		return cli.JSON(p.Out, all)
+	}
+	if len(all) == 0 {
+		p.Say("no batches; `enqueue batch FILE` submits one")
+		return nil
+	}
+	var rows [][]string
+	for _, s := range all {
+		rows = append(rows, []string{
+			s.ID, string(s.State), s.Queue, s.Producer, fmt.Sprintf("%d/%d", s.Total-s.Outstanding, s.Total),
+			fmt.Sprint(s.Failed + s.Expired), "$" + s.CostUSD.String(), p.Time(s.CreatedAt),
+		})
+	}
+	return cli.Table(p.Out, []string{"BATCH", "STATE", "QUEUE", "PRODUCER", "DONE", "FAILED", "COST", "CREATED"}, rows)
+}
+
+func (p *program) printStatus(s batch.Status) error {
+	now := time.Now()
+	pairs := [][2]string{
+		{"batch", s.ID},
+		{"state", string(s.State)},
+		{"queue", s.Queue},
+		{"producer", s.Producer},
+		{"lines", fmt.Sprintf("%d of %d done", s.Total-s.Outstanding, s.Total)},
+		{"", lineCounts(s)},
+		{"calls", fmt.Sprintf("%d, and %s", s.Calls, cli.Count(s.Deferrals, "deferral"))},
+		{"cost", cost(s)},
+		{"created", p.Time(s.CreatedAt)},
+	}
+	if s.Deadline != nil {
+		pairs = append(pairs, [2]string{"deadline", p.Time(*s.Deadline)})
+	}
+	if s.FinishedAt != nil {
+		pairs = append(pairs, [2]string{"finished", fmt.Sprintf("%s, after %s", p.Time(*s.FinishedAt), cli.Duration(s.FinishedAt.Sub(s.CreatedAt)))})
+	} else {
+		pairs = append(pairs, [2]string{"rate", p.pace(s, now)})
+	}
+	for i, w := range s.WaitingFor {
+		name := "waits for"
+		if i > 0 {
+			name = ""
+		}
+		pairs = append(pairs, [2]string{name, p.waiting(w, now)})
+	}
+	return cli.Pairs(p.Out, pairs)
+}
+
+// lineCounts tells how the lines that are done ended, and how many are not.
+func lineCounts(s batch.Status) string {
+	parts := []string{fmt.Sprintf("%d succeeded", s.Succeeded)}
+	for _, c := range []struct {
+		n    int64
+		what string
+	}{
+		{s.Degraded, "of them degraded"},
+		{s.Cached, "of them cached"},
+		{s.Failed, "failed"},
+		{s.Expired, "expired"},
+		{s.Cancelled, "cancelled"},
+		{s.Outstanding, "outstanding"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func cost(s batch.Status) string {
+	text := "$" + s.CostUSD.String()
+	if s.WastedUSD > 0 {
+		text += fmt.Sprintf(" ($%s of it wasted)", s.WastedUSD)
+	}
+	return text
+}
+
+func (p *program) pace(s batch.Status, now time.Time) string {
+	text := fmt.Sprintf("%.1f lines a minute", s.RatePerMinute)
+	if s.ETA != nil {
+		text += ", done at about " + p.Clock(*s.ETA, now)
+	}
+	if s.OnTime != nil && !*s.OnTime {
+		text += ", too late for the deadline"
+	}
+	return text
+}
+
+// waiting is what a line waits for, and until when where that is known.
+func (p *program) waiting(w batch.WaitingFor, now time.Time) string {
+	if w.Until.IsZero() {
+		return waitCause(w)
+	}
+	return waitCause(w) + " until " + p.Clock(w.Until, now)
+}
+
+func waitCause(w batch.WaitingFor) string {
+	what := strings.ReplaceAll(w.Reason, "_", " ")
+	switch {
+	case w.Model != "":
+		return w.Model + " (" + what + ")"
+	case w.Reason == "retry":
+		return "its next try"
+	}
+	return what
+}

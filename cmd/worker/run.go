@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"nightshift/config"
+	"nightshift/internal/app"
+	"nightshift/internal/cli"
+)
+
+// served is the value of --dashboard and --metrics without an address.
+const served = "configured"
+
+type runFlags struct {
+	queues             []string
+	concurrency        int
+	dashboard, metrics string
+}
+
+func (p *program) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use: "run", Short: "take lines and call models until it is stopped", Args: noAddress,
+		Long: "Takes lines and calls models until it is stopped. SIGTERM and SIGINT: it takes no more lines and starts no further call, lets calls in flight finish within worker.shutdown_timeout, and hands back the rest unspent. A second signal ends the calls too.",
+		RunE: func(c *cobra.Command, _ []string) error { return p.work(c.Context(), f) },
+	}
+	c.Flags().StringSliceVar(&f.queues, "queues", nil, "serve these `QUEUES` only, separated by commas")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "lines under way at once, for each queue; `N` in place of queues.*.concurrency")
+	optional(c, &f.dashboard, "dashboard", "serve the web page too, on dashboard.addr or `ADDR`")
+	optional(c, &f.metrics, "metrics", "serve Prometheus metrics, on metrics.addr or `ADDR`")
+	return c
+}
+
+func optional(c *cobra.Command, v *string, name, usage string) {
+	c.Flags().StringVar(v, name, "", usage)
+	c.Flags().Lookup(name).NoOptDefVal = served
+}
+
+// noAddress takes no arguments, and says what to do with an address.
+func noAddress(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return cli.Usage("an address is written --metrics="+args[0]+" or --dashboard="+args[0], "unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+func (p *program) work(ctx context.Context, f runFlags) error {
+	if f.concurrency < 0 {
+		return cli.Usage("leave it out to take what the configuration says", "--concurrency %d is below 1", f.concurrency)
+	}
+	cfg, err := p.LoadShared()
+	if err != nil {
+		return err
+	}
+	for _, name := range f.queues {
+		if _, ok := cfg.Queue(name); !ok {
+			return cli.Usage("the queues are: "+join(cfg.QueueNames()), "--queues: there is no queue %q", name)
+		}
+	}
+	return p.serve(ctx, cfg, app.Options{
+		Queues: f.queues, Concurrency: f.concurrency, Worker: true,
+		Dashboard: address(f.dashboard, &cfg.Dashboard.Addr), Metrics: address(f.metrics, &cfg.Metrics.Addr),
+	})
+}
+
+// address says whether a part is served, and puts an address that the flag
+// names in place of the configured one.
+func address(flag string, configured *string) bool {
+	if flag != "" && flag != served {
+		*configured = flag
+	}
+	return flag != ""
+}
+
+// serve runs the parts until a signal ends the context, then stops them.
+func (p *program) serve(ctx context.Context, cfg *config.Config, o app.Options) error {
+	log := p.Logger(slog.LevelInfo)
+	o.Logger, o.Version = log, app.Version()
+	a, err := app.New(ctx, cfg, o)
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	log.Info("started", "version", o.Version, "config", cfg.Hash(), "redis", cfg.Redis,
+		"dashboard", a.DashboardURL(), "metrics", a.MetricsURL())
+	<-ctx.Done()
+	log.Info("stopping", "cause", context.Cause(ctx), "at_most", cfg.Worker.ShutdownTimeout)
+	if err := a.Stop(p.Hurry()); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return ended(ctx)
+}
+
+// ended is the exit code of a service that a signal ended: SIGTERM is the usual
+// end, SIGINT an interruption.
+func ended(ctx context.Context) error {
+	if cli.Terminated(ctx) {
+		return nil
+	}
+	return cli.Exit(cli.ExitInterrupted)
+}

@@ -1,0 +1,226 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/config"
+	"nightshift/ladder"
+	"nightshift/provider"
+)
+
+// Grade says how one thing was found.
+type Grade string
+
+// The grades, from good to bad.
+const (
+	Good    Grade = "ok"
+	Warning Grade = "warning"
+	Bad     Grade = "wrong"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	What   string // "redis", "model", "ladder"
+	Name   string
+	Grade  Grade
+	Detail string // one line
+}
+
+// Report is what a check found.
+type Report struct {
+	Findings []Finding
+}
+
+// Failed says that something is wrong.
+func (r Report) Failed() bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Grade == Bad })
+}
+
+// CheckOptions says what is looked at.
+type CheckOptions struct {
+	// NoProbe leaves out the calls to the models, which cost money.
+	NoProbe bool
+}
+
+// Check looks whether a configuration works here: its Redis, one probe to each
+// model through the real adapter, and ladders that can run out of rungs. What
+// is wrong stands in the report; it changes nothing.
+func Check(ctx context.Context, cfg *config.Config, o CheckOptions) (Report, error) {
+	r := Report{Findings: checkRedis(ctx, cfg)}
+	if !o.NoProbe {
+		models, err := checkModels(ctx, cfg)
+		if err != nil {
+			return r, err
+		}
+		r.Findings = append(r.Findings, models...)
+	}
+	r.Findings = append(r.Findings, checkLadders(cfg)...)
+	return r, ctx.Err()
+}
+
+// The oldest Redis that asynq's scripts run on.
+const minRedisMajor, minRedisMinor = 6, 2
+
+func checkRedis(ctx context.Context, cfg *config.Config) []Finding {
+	found := func(name string, g Grade, detail string) Finding { return Finding{"redis", name, g, detail} }
+	if t, err := cfg.Redis.Target(); err == nil && t.Kind == config.RedisEmbedded {
+		return []Finding{found("embedded", Warning, "forgets everything when the process ends; good for `enqueue run` alone")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
+	conn, err := Connect(ctx, cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return []Finding{found(cfg.Redis.String(), Bad, oneLine(err))}
+	}
+	defer conn.Close()
+	started := time.Now()
+	text, err := conn.Redis.State().Info(ctx).Result()
+	if err != nil {
+		return []Finding{found(cfg.Redis.String(), Bad, oneLine(err))}
+	}
+	info := parseInfo(text)
+	answer := found(cfg.Redis.String(), Good, fmt.Sprintf("answers in %s", time.Since(started).Round(10*time.Microsecond)))
+	return []Finding{answer, redisVersion(info), redisPersistence(info), redisEviction(info)}
+}
+
+func redisVersion(info map[string]string) Finding {
+	f := Finding{"redis", "version", Good, info["redis_version"]}
+	if !atLeast(f.Detail, minRedisMajor, minRedisMinor) {
+		f.Grade, f.Detail = Bad, fmt.Sprintf("%q; %d.%d or later is needed", f.Detail, minRedisMajor, minRedisMinor)
+	}
+	return f
+}
+
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(parts[1])
+	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
+}
+
+func redisPersistence(info map[string]string) Finding {
+	if info["aof_enabled"] == "1" {
+		return Finding{"redis", "persistence", Good, "append-only file"}
+	}
+	return Finding{"redis", "persistence", Warning, "no append-only file: a restart of Redis loses batches; set appendonly yes"}
+}
+
+func redisEviction(info map[string]string) Finding {
+	policy := info["maxmemory_policy"]
+	if policy == "noeviction" {
+		return Finding{"redis", "eviction", Good, policy}
+	}
+	return Finding{"redis", "eviction", Bad, fmt.Sprintf("maxmemory-policy is %q: Redis may throw batches away; set noeviction", policy)}
+}
+
+// parseInfo reads the reply of INFO.
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[key] = value
+		}
+	}
+	return info
+}
+
+// checkModels sends every model one probe, all at the same time.
+func checkModels(ctx context.Context, cfg *config.Config) ([]Finding, error) {
+	calls, err := callers(cfg)
+	if err != nil {
+		return nil, err
+	}
+	seen := &probes{calls: map[string]provider.Call{}}
+	prober, err := ladder.NewProber(ladder.ProberOptions{Models: cfg.Models, Callers: calls, Parks: noParks{}, Observer: seen})
+	if err != nil {
+		return nil, err
+	}
+	all := keys(cfg)
+	var wg sync.WaitGroup
+	for _, k := range all {
+		wg.Go(func() { prober.Probe(ctx, k) })
+	}
+	wg.Wait()
+	var found []Finding
+	for _, k := range all {
+		found = append(found, probed(k.Model, seen.of(k.Model)))
+	}
+	return found, nil
+}
+
+// probed says what the probe of a model shows.
+func probed(model string, c provider.Call) Finding {
+	f := Finding{"model", model, Bad, c.Detail}
+	switch c.Kind {
+	case provider.OK:
+		f.Grade, f.Detail = Good, fmt.Sprintf("answers in %d ms", c.LatencyMS)
+	case provider.RateLimited:
+		f.Grade = Warning
+	case provider.InvalidRequest:
+		f.Grade, f.Detail = Warning, "answers, but refuses the probe: "+c.Detail
+	}
+	return f
+}
+
+// probes keeps the call of each model's probe.
+type probes struct {
+	mu    sync.Mutex
+	calls map[string]provider.Call
+}
+
+// Called implements ladder.Observer.
+func (p *probes) Called(e ladder.CallEvent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[e.Key.Model] = e.Call
+}
+
+// Avoided implements ladder.Observer.
+func (p *probes) Avoided(breaker.Key) {}
+
+func (p *probes) of(model string) provider.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[model]
+}
+
+// noParks parks nothing: a check leaves no trace.
+type noParks struct{}
+
+// Parked implements ladder.Parks.
+func (noParks) Parked(context.Context, breaker.Key) (time.Duration, error) { return 0, nil }
+
+// Park implements ladder.Parks.
+func (noParks) Park(context.Context, breaker.Key, time.Duration) (time.Duration, error) {
+	return 0, nil
+}
+
+// checkLadders warns of ladders whose lines can only wait when all models fail.
+func checkLadders(cfg *config.Config) []Finding {
+	var found []Finding
+	for _, name := range cfg.LadderNames() {
+		rungs := cfg.Ladders[name].Rungs
+		last := slices.ContainsFunc(rungs, func(r config.Rung) bool { return r.Text != "" })
+		f := Finding{"ladder", name, Good, fmt.Sprintf("%d rungs, a text as the last resort", len(rungs))}
+		if !last {
+			f.Grade = Warning
+			f.Detail = "no last resort: lines wait while all of its models fail; a rung {text: ...} would answer"
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// oneLine puts joined errors side by side.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
