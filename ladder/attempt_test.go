@@ -487,3 +487,13 @@ func TestResponseBodyIsAlwaysJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyA4xxIsTheProvidersWordOnTheRequest(t *testing.T) {
+	b := setup(t, "a")
+	b.script("a", &provider.Error{Kind: provider.InvalidRequest, StatusCode: 501, Body: []byte(`{}`)})
+	out := b.attempt(1, "a")
+	wantEnd(t, out, Final, "invalid_request")
+	if out.Response != nil {
+		t.Errorf("response %+v", out.Response)
+	}
+}

@@ -189,3 +189,13 @@ func (l leased) Admit(ctx context.Context, k breaker.Key) (breaker.Ticket, error
 	t.Probe, t.Lease = true, 5*time.Second
 	return t, err
 }
+
+func TestEveryRungIsWaitedForAnew(t *testing.T) {
+	b := setup(t, "a", "b")
+	short := tooMany(time.Second)
+	b.script("a", short, short, short, down())
+	b.script("b", short, short, short, short, nil)
+	out := b.attempt(1, "a", "b")
+	wantEnd(t, out, Answered, "")
+	same(t, "waits", len(b.slept), 7)
+}

@@ -174,3 +174,21 @@ func TestNoTryIsWaitedForPastTheDeadline(t *testing.T) {
 	wantEnd(t, out, Answered, "")
 	equal(t, "slept", b.slept, nil)
 }
+
+func TestHardEndWhileAStoreIsAsked(t *testing.T) {
+	b := setup(t, "a")
+	ctx, cancel := context.WithCancel(context.Background())
+	l := b.ladder(nightly(2, "a"))
+	l.parks = ending{b.parks, cancel}
+	wantEnd(t, l.Attempt(ctx, line(), b.journal), Interrupted, "")
+}
+
+type ending struct {
+	*fakeParks
+	cancel func()
+}
+
+func (e ending) Parked(ctx context.Context, _ breaker.Key) (time.Duration, error) {
+	e.cancel()
+	return 0, ctx.Err()
+}
