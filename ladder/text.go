@@ -45,7 +45,7 @@ func shown(v any) (string, error) {
 	case string:
 		return v, nil
 	case map[string]any, []any:
-		b, err := json.Marshal(v)
+		b, err := encode(v)
 		return string(b), err
 	}
 	return fmt.Sprint(v), nil
@@ -141,17 +141,23 @@ func textAnswer(r *rung, line Request, text string, now time.Time) (Answer, erro
 	c := choice{FinishReason: "stop"}
 	c.Message.Role, c.Message.Content = "assistant", text
 	id := fmt.Sprintf("nightshift-%s:%d.%d", line.Batch, line.Line, line.Generation)
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(completion{
+	body, err := encode(completion{
 		ID: id, Object: "chat.completion", Created: now.Unix(), Model: textModel, Choices: []choice{c},
 	})
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode text: %w", err)
 	}
 	return Answer{
-		Response: Response{StatusCode: 200, RequestID: id, Body: bytes.TrimSuffix(body.Bytes(), []byte("\n"))},
+		Response: Response{StatusCode: 200, RequestID: id, Body: body},
 		Provider: textProvider, Model: textModel, Rung: r.index, Degraded: true,
 	}, nil
+}
+
+// encode is JSON that leaves <, > and & as they are: a text is no web page.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

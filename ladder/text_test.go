@@ -32,12 +32,13 @@ func TestTextsOverTheLine(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"No answer.", "No answer."},
 		{"{{.custom_id}}: {{.metadata.title}}, {{.metadata.year}}", "row-7: Moby Dick, 1851"},
-		{"{{.body.n}} {{.body.x}}", `1000000 [1,{"a":"\u003cb\u003e"}]`},
+		{"{{.body.n}} {{.body.x}}", `1000000 [1,{"a":"<b>"}]`},
 		{"<{{.metadata.none}}|{{.none}}|{{.body.no}}>", "<||>"},
 		{"{{if .metadata.none}}yes{{else}}no {{.metadata.none}}{{end}}", "no "},
-		{"{{with .metadata.title}}{{.}}{{end}}{{range .body.x}}-{{.}}{{end}}", `Moby Dick-1-{"a":"\u003cb\u003e"}`},
+		{"{{with .metadata.title}}{{.}}{{end}}{{range .body.x}}-{{.}}{{end}}", `Moby Dick-1-{"a":"<b>"}`},
 		{"{{with .custom_id}}<{{$.metadata.none}}>{{else}}{{end}}", "<>"},
 		{"{{range .body.x}}{{$.none}}.{{else}}{{end}}", ".."},
+		{"{{if .custom_id}}<{{.none}}>{{end}}", "<>"},
 		{"{{if .none}}{{else}}<{{.none}}>{{end}}", "<>"},
 		{`{{$x := .body.x}}{{len $x}}`, "2"},
 		{`{{$t := .metadata.title}}{{printf "%.4s" $t}}`, "Moby"},
@@ -55,13 +56,13 @@ func TestTextsOverTheLine(t *testing.T) {
 }
 
 func TestTextAnswerIsAChatCompletion(t *testing.T) {
-	out, _ := textOf(t, line(), "Hello")
+	out, _ := textOf(t, line(), "<Hello>")
 	a := out.Answer
 	if a.Provider != "nightshift" || a.Model != "nightshift/text" || a.Tier != "" || !a.Degraded || a.StatusCode != 200 {
 		t.Errorf("answer %+v", a)
 	}
 	want := `{"id":"nightshift-b1:7.0","object":"chat.completion","created":1772402400,"model":"nightshift/text",` +
-		`"choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],` +
+		`"choices":[{"index":0,"message":{"role":"assistant","content":"<Hello>"},"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 	same(t, "body", string(a.Body), want)
 	same(t, "cost", out.Progress.Cost(), 0)
