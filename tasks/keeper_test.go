@@ -65,6 +65,67 @@ func TestCase29_AnOldKeeperIsFencedOff(t *testing.T) {
 	}
 }
 
+// epochs notes the epoch that each release carries.
+type epochs struct {
+	Backlog
+	mu   sync.Mutex
+	seen []int64
+}
+
+func (e *epochs) Release(ctx context.Context, id string, epoch int64, n int, room map[int]int) ([]batch.Ref, error) {
+	e.mu.Lock()
+	e.seen = append(e.seen, epoch)
+	e.mu.Unlock()
+	return e.Backlog.Release(ctx, id, epoch, n, room)
+}
+
+func (e *epochs) last() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.seen) == 0 {
+		return 0
+	}
+	return e.seen[len(e.seen)-1]
+}
+
+func TestReleasesCarryTheEpochOfTheLease(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	c := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome { return answer(q) })
+	var before int64
+	for _, id := range []string{"b1", "b2"} {
+		e := &epochs{Backlog: r.store}
+		r.submit(id, 2, nil)
+		w := r.worker(c, func(o *Options) { o.Backlog = e })
+		r.done(id, 20*time.Second)
+		if now := e.last(); now <= before {
+			t.Errorf("epoch %d after %d", now, before)
+		} else {
+			before = now
+		}
+		if err := w.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A reply that was lost makes the keeper, or its successor, enqueue again.
+func TestEnqueueTwiceIsOneTask(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	q := newQueues(r.client(3))
+	for range 2 {
+		if err := q.enqueue(context.Background(), "q", batch.Ref{Batch: "b", Line: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := q.inspector.GetQueueInfo("q")
+	if err != nil || info.Pending != 1 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if n, err := q.pending(context.Background(), "q"); err != nil || n != info.Pending {
+		t.Errorf("pending %d, %v; asynq's inspector says %d", n, err, info.Pending)
+	}
+}
+
 func TestCase29_APersonsPauseStays(t *testing.T) {
 	r := newRig(t, batch.Options{})
 	r.submit("b", 3, nil)

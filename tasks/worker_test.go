@@ -38,19 +38,20 @@ func TestLinesComeBackWithTheirResults(t *testing.T) {
 	}
 }
 
-// An open breaker spends no retry: not with a budget of none, and not on the
-// last attempt of a line that has failed before.
+// An open breaker spends no retry: not with a budget of none, and not between
+// the failures of a line that then succeeds on its last attempt.
 func TestCase24_OpenBreakerOnTheLastAttempt(t *testing.T) {
-	for _, retries := range []int{0, 2} {
+	const failed, refused, answered = 'f', 'd', 'a'
+	for retries, life := range map[int]string{0: "dda", 2: "fdfda"} {
 		t.Run(fmt.Sprint("retries ", retries), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, batch.Options{})
 			r.submit("b", 1, nil)
 			r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
-				switch n := r.seen.add(q.Line); {
-				case n <= retries:
+				switch life[r.seen.add(q.Line)-1] {
+				case failed:
 					return ladder.Outcome{End: ladder.Failed, Progress: q.Progress, Code: "unavailable", Message: "down"}
-				case n <= retries+2:
+				case refused:
 					return deferred(q, "sim/a", time.Now().Add(500*time.Millisecond))
 				}
 				return answer(q)
@@ -166,12 +167,16 @@ func TestCase28_StopFinishesCallsInFlight(t *testing.T) {
 	r := newRig(t, batch.Options{})
 	r.submit("b", 30, nil)
 	inFlight := make(chan struct{}, 30)
-	slow := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+	slow := climb(func(ctx context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
 		inFlight <- struct{}{}
 		r.seen.add(q.Line)
-		<-q.Stop // a call that ends after the stop, well within the timeout
-		time.Sleep(300 * time.Millisecond)
-		return answer(q)
+		<-q.Stop
+		select { // a call that ends after the stop, well within the timeout
+		case <-time.After(300 * time.Millisecond):
+			return answer(q)
+		case <-ctx.Done():
+			return ladder.Outcome{End: ladder.Interrupted, Progress: q.Progress, Err: ctx.Err()}
+		}
 	})
 	w := r.worker(slow, nil)
 	for range 5 {

@@ -51,19 +51,18 @@ type App struct {
 // New connects and builds everything; nothing runs yet. Stop releases it, also
 // when Start was never called.
 func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
+	queues, err := served(cfg, o)
+	if err != nil {
+		return nil, err
+	}
 	reg := NewRegistry()
-	watch := &watching{log: o.Logger, more: o.Observer}
+	watch := &watching{log: o.Logger, more: o.Observer, metrics: NewMetrics(reg, MetricsOptions{
+		Version: o.Version, Revision: Revision(), ConfigHash: cfg.Hash(), Keys: keys(cfg), Queues: cfg.QueueNames(),
+	})}
 	conn, err := connect(ctx, cfg, o.Logger, watch.Transition)
 	if err != nil {
 		return nil, err
 	}
-	queues, err := served(cfg, o)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	watch.metrics = NewMetrics(reg, MetricsOptions{
-		Version: o.Version, ConfigHash: cfg.Hash(), Keys: conn.Keys, Queues: names(queues),
-	})
 	a := &App{opts: o, conn: conn, registry: reg}
 	if err := a.build(queues, watch); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -76,7 +75,7 @@ func (a *App) build(queues []config.Queue, watch *watching) error {
 		if err := a.buildWorker(queues, watch); err != nil {
 			return err
 		}
-		a.fleetMetrics(queues)
+		a.fleetMetrics(a.conn.Config.Queues)
 	}
 	if a.opts.Dashboard {
 		if err := a.buildDashboard(); err != nil {
@@ -160,7 +159,7 @@ func (a *App) buildDashboard() error {
 	}
 	d, err := dashboard.New(dashboard.Options{
 		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Keys: a.conn.Keys, Redis: a.conn.Redis,
-		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Logger: a.opts.Logger,
+		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
 	})
 	if err != nil {
 		return err

@@ -33,3 +33,18 @@ func versionOf(info *debug.BuildInfo) string {
 	}
 	return commit
 }
+
+// Revision returns the commit that the binary was built from; "" where the
+// build recorded none.
+func Revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
