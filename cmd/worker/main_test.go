@@ -4,7 +4,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"worker": main})
+}
 
 // TestReferenceIsUpToDate: docs/cli.md is what the code says.
 func TestReferenceIsUpToDate(t *testing.T) {
