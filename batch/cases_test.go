@@ -267,6 +267,32 @@ func TestCase52_TheFifthCrashEndsTheLine(t *testing.T) {
 	}
 }
 
+// What an attempt of an earlier generation still says is booked, and no more.
+func TestOldGeneration(t *testing.T) {
+	b := setup(t)
+	old, begun := one(t, b, "old")
+	b.clock.step(time.Minute)
+	b.begin(t, old.Ref, "second", Granted)
+	must(t, b.Finish(t.Context(), Lease{old.Ref, "second"}, Progress{}, Failed, answer(begun.Line, Progress{})))
+	ref := Ref{"one", 1, 1}
+	must(t, b.retry(t, ref, 0))
+	b.begin(t, old.Ref, "third", Over)
+	b.begin(t, ref, "new", Granted)
+	p := paid("a1")
+	fenced(t, b.Checkpoint(t.Context(), old, p))
+	p = paid("a1", "a2")
+	fenced(t, b.Finish(t.Context(), old, p, Succeeded, answer(begun.Line, p)))
+	fenced(t, b.Suspend(t.Context(), old, p, Wait{Reason: "x", Until: b.clock.t}))
+	if lost, err := b.Renew(t.Context(), []Lease{old}); err != nil || len(lost) != 1 {
+		t.Fatal(lost, err)
+	}
+	p = paid("n1")
+	must(t, b.Finish(t.Context(), Lease{ref, "new"}, p, Succeeded, answer(begun.Line, p)))
+	if st := b.status(t, "one"); st.Succeeded != 1 || st.Failed != 0 || st.Calls != 3 || st.CostUSD != 3000 || st.WastedUSD != 2000 {
+		t.Fatalf("%+v", st)
+	}
+}
+
 func TestSuspendedLinesAreNoCrashes(t *testing.T) {
 	b := setup(t)
 	l, _ := one(t, b, "t0")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -36,6 +37,7 @@ func (m *machine) check(t *rapid.T) {
 	}
 	m.checkOut(t)
 	m.checkRecords(t)
+	m.checkProgress(t)
 	m.checkLeftovers(t)
 }
 
@@ -90,13 +92,12 @@ func (m *machine) checkRecords(t *rapid.T) {
 			t.Fatalf("record of line %d by %s (code %q): %s", l.number, l.winner, l.code, r.JSON)
 		}
 		var cost provider.USD
-		for name := range l.shown {
-			if slices.Contains(callNames(res.Nightshift.Attempts), name) {
-				cost += l.booked[name]
-			}
+		for _, c := range l.record {
+			cost += c.cost
 		}
-		if res.Nightshift.CostUSD != cost {
-			t.Fatalf("record of line %d: cost %s, want %s", l.number, res.Nightshift.CostUSD, cost)
+		names := callNames(res.Nightshift.Attempts)
+		if res.Nightshift.CostUSD != cost || !slices.Equal(names, modelNames(l.record)) {
+			t.Fatalf("record of line %d: %v for %s, want %v for %s", l.number, names, res.Nightshift.CostUSD, l.record, cost)
 		}
 		return nil
 	})
@@ -106,8 +107,23 @@ func (m *machine) checkRecords(t *rapid.T) {
 	}
 }
 
+// checkProgress compares what is stored of the lines under way.
+func (m *machine) checkProgress(t *rapid.T) {
+	stored, err := m.b.rdb.HGetAll(m.tb.Context(), key(m.id, "prog")).Result()
+	expect(t, err)
+	for _, l := range m.m.lines {
+		var p Progress
+		if _, body, ok := strings.Cut(stored[fmt.Sprint(l.number)], "\n"); ok {
+			expect(t, json.Unmarshal([]byte(body), &p))
+		}
+		if got, want := callNames(p.Calls), modelNames(l.stored); !slices.Equal(got, want) {
+			t.Fatalf("progress of line %d: %v, want %v", l.number, got, want)
+		}
+	}
+}
+
 // checkLeftovers: a line with a record keeps nothing of its life but the marks
-// of attempts that may still send something.
+// of other attempts, which may still send something.
 func (m *machine) checkLeftovers(t *rapid.T) {
 	for _, name := range []string{"out", "wait", "lease", "prog", "crash"} {
 		held, err := m.b.rdb.HKeys(m.tb.Context(), key(m.id, name)).Result()
@@ -116,6 +132,13 @@ func (m *machine) checkLeftovers(t *rapid.T) {
 			if l.outcome != "" && slices.Contains(held, fmt.Sprint(l.number)) {
 				t.Fatalf("line %d has a record, and %s too", l.number, name)
 			}
+		}
+	}
+	marks, err := m.b.rdb.HGetAll(m.tb.Context(), key(m.id, "marks")).Result()
+	expect(t, err)
+	for _, l := range m.m.lines {
+		if l.code == "" && l.outcome != "" && slices.Contains(strings.Fields(strings.ReplaceAll(marks[fmt.Sprint(l.number)], ";", " ")), l.winner) {
+			t.Fatalf("line %d has a record of %s, and a mark of it", l.number, l.winner)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type modelLine struct {
 	crashes   int
 	booked    map[string]provider.USD // every call the batch ever heard of
 	shown     map[string]bool         // those that a record shows
+	record    []modelCall             // the calls of the record it has
 	attempts  map[string]*modelAttempt
 }
 
@@ -74,7 +75,7 @@ func (l *modelLine) current(ref Ref) bool {
 }
 
 func (m *modelBatch) end(l *modelLine, o Outcome, code, winner string, calls []modelCall) {
-	l.outcome, l.code, l.winner = o, code, winner
+	l.outcome, l.code, l.winner, l.record = o, code, winner, calls
 	for _, c := range calls {
 		l.shown[c.name] = true
 	}

@@ -226,6 +226,7 @@ func (m *machine) finish(t *rapid.T) {
 	}
 	a.over = true
 	m.pay(t, a)
+	a.deferrals += rapid.IntRange(0, 1).Draw(t, "deferred")
 	o := rapid.SampledFrom([]Outcome{Succeeded, Succeeded, Failed, Expired}).Draw(t, "outcome")
 	degraded := o == Succeeded && rapid.Bool().Draw(t, "degraded")
 	lease, line, calls, deferrals := a.lease, a.line, slices.Clone(a.calls), a.deferrals
@@ -293,22 +294,13 @@ func (m *machine) end(t *rapid.T) {
 	}
 }
 
-// retry does by hand what the command will do: it takes a failed record back
-// and raises the generation.
+// retry takes a failed record back and raises the generation.
 func (m *machine) retry(t *rapid.T) {
 	for _, l := range m.m.lines {
 		if l.outcome != Failed || l.gen > 0 || m.m.cancelled {
 			continue
 		}
-		ctx := m.tb.Context()
-		p := m.b.rdb.TxPipeline()
-		p.HDel(ctx, key(m.id, "rec"), fmt.Sprint(l.number))
-		p.LRem(ctx, key(m.id, "log"), 0, fmt.Sprint(l.number))
-		p.HIncrBy(ctx, metaKey(m.id), "failed", -1)
-		p.HDel(ctx, metaKey(m.id), "finished_at")
-		p.HSet(ctx, key(m.id, "out"), fmt.Sprint(l.number), fmt.Sprintf("%d %d %d 0", l.gen+1, l.class, m.b.clock.t.UnixMilli()))
-		_, err := p.Exec(ctx)
-		expect(t, err)
+		expect(t, m.b.retry(m.tb, Ref{m.id, l.number, l.gen + 1}, l.class))
 		l.outcome, l.winner, l.code, l.crashes = "", "", "", 0
 		l.past, l.deferrals = l.past+l.deferrals, 0
 		l.gen++

@@ -13,7 +13,7 @@ local crashes = tonumber(redis.call('HGET', crash, line) or '0')
 local holder, expires = lease_of(line)
 if holder ~= token and expires > now then return {3, num(expires - now)} end
 local list = marks_of(line)
-local m = find_mark(list, gen, token)
+local m = find_mark(list, token)
 if m and not (holder == token and expires > 0) then return {2} end -- a late message of an attempt that is over
 if holder ~= token and expires > 0 then
   crashes = redis.call('HINCRBY', crash, line, 1)
@@ -33,7 +33,7 @@ if crashes >= allowed then return over('f', 'task_lost', 6) end
 redis.call('HSET', lease, line, num(now + ms) .. ' ' .. token)
 clear_wait(line, entry.class)
 if not m then
-  list[#list + 1] = {token = token, gen = gen, calls = stored.calls, cost = stored.cost, ended = false}
+  list[#list + 1] = {token = token, calls = stored.calls, cost = stored.cost, ended = false}
   save_marks(line, list)
 end
 return {1, v[4], entry.chunk, entry.class, num(crashes), stored.body}

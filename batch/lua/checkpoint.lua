@@ -8,11 +8,11 @@ if not v[1] then return 2 end
 local entry = entry_of(line)
 local holder, expires = lease_of(line)
 if not entry or entry.gen ~= gen or holder ~= token or expires == 0 then
-  book_waste(line, gen, token, calls, cost, false)
+  book_waste(line, token, calls, cost, false)
   return 2
 end
 local list = marks_of(line)
-local m = find_mark(list, gen, token)
+local m = find_mark(list, token)
 if calls >= m.calls then -- else a message that was overtaken by a later one
   book(m, calls, cost, false)
   store_progress(line, calls, cost, deferrals, body)

@@ -17,13 +17,13 @@ if not current or not (held or outcome == 's') then
     local g, t = string.match(r, '^%a (%d+) %d+ (%S+) ')
     if tonumber(g) == gen and t == token then return 1 end -- a repeated message
   end
-  book_waste(line, gen, token, calls, cost, true)
+  book_waste(line, token, calls, cost, true)
   return 2
 end
 
 local stored = progress_of(line)
 local list = marks_of(line)
-local m = find_mark(list, gen, token)
+local m = find_mark(list, token)
 if m then
   -- What others have stored since, the record does not show; what of this
   -- attempt was booked as waste meanwhile, it does.

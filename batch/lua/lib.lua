@@ -69,21 +69,22 @@ end
 
 -- A mark is what the batch knows of one attempt: the calls and the cost of the
 -- line, as that attempt sees it, that are booked in the counters already. While
--- it holds the lease, that is what stands in the stored progress.
+-- it holds the lease, that is what stands in the stored progress. A token is
+-- unique to an attempt, so it says the generation too.
 local function marks_of(line)
   local list = {}
   local raw = redis.call('HGET', marks, line)
   if raw then
-    for t, g, n, c, e in string.gmatch(raw, '(%S+) (%d+) (%d+) (%d+) (%d);') do
-      list[#list + 1] = {token = t, gen = tonumber(g), calls = tonumber(n), cost = tonumber(c), ended = e == '1'}
+    for t, n, c, e in string.gmatch(raw, '(%S+) (%d+) (%d+) (%d);') do
+      list[#list + 1] = {token = t, calls = tonumber(n), cost = tonumber(c), ended = e == '1'}
     end
   end
   return list
 end
 
-local function find_mark(list, gen, token)
+local function find_mark(list, token)
   for _, m in ipairs(list) do
-    if m.token == token and m.gen == gen then return m end
+    if m.token == token then return m end
   end
   return nil
 end
@@ -99,8 +100,7 @@ local function save_marks(line, list)
     if m.ended and ended > MARKS_ENDED then
       ended = ended - 1
     else
-      parts[#parts + 1] = m.token .. ' ' .. num(m.gen) .. ' ' .. num(m.calls) .. ' ' .. num(m.cost) .. ' '
-        .. (m.ended and '1' or '0') .. ';'
+      parts[#parts + 1] = m.token .. ' ' .. num(m.calls) .. ' ' .. num(m.cost) .. ' ' .. (m.ended and '1' or '0') .. ';'
     end
   end
   if #parts == 0 then
@@ -120,9 +120,9 @@ local function book(m, calls, cost, wasted)
 end
 
 -- book_waste books the calls of an attempt that may not write any more.
-local function book_waste(line, gen, token, calls, cost, ended)
+local function book_waste(line, token, calls, cost, ended)
   local list = marks_of(line)
-  local m = find_mark(list, gen, token)
+  local m = find_mark(list, token)
   if not m then return end
   book(m, calls, cost, true)
   m.ended = m.ended or ended

@@ -10,15 +10,18 @@ local holder, expires = lease_of(line)
 local current = entry and entry.gen == gen and holder == token
 if current and expires == 0 then return 1 end -- a repeated message
 if not current then
-  book_waste(line, gen, token, calls, cost, true)
+  book_waste(line, token, calls, cost, true)
   return 2
 end
 local list = marks_of(line)
-local m = find_mark(list, gen, token)
+local m = find_mark(list, token)
 book(m, calls, cost, false)
 store_progress(line, calls, cost, deferrals, body)
 m.ended = true
 save_marks(line, list)
 redis.call('HSET', lease, line, '0 ' .. token)
-if waits ~= '' and redis.call('HSET', wait, line, waits) == 1 then incr('def:' .. entry.class, 1) end
+if waits ~= '' then
+  redis.call('HSET', wait, line, waits) -- there is none: begin takes it away
+  incr('def:' .. entry.class, 1)
+end
 return 1
