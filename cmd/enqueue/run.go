@@ -138,6 +138,7 @@ func (p *program) workOff(ctx context.Context, s *session, stage *stage) error {
 	s.show(ctx)
 	err = s.run(ctx)
 	if cli.Interrupted(ctx) {
+		err = nil // what is left to do says it all
 		s.progress.Event("stopping: calls in flight finish first; interrupt again to end them too")
 	}
 	err = errors.Join(err, p.windDown(s, a))

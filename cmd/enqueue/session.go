@@ -55,40 +55,69 @@ func (s *session) base() string {
 	return "run-" + hex.EncodeToString(sum[:6])
 }
 
-// run goes on until every line has its result. A batch of an earlier run of the
-// same command is followed first; what it does not bring is submitted anew.
+// run goes on until every line has its result. The batches of earlier runs of
+// the same command are followed first, the newest before the others, since it
+// was made of what those had failed at; what they do not bring is submitted.
 func (s *session) run(ctx context.Context) error {
-	for n := 1; s.ledger.todo() > 0; n++ {
-		if err := s.round(ctx, fmt.Sprintf("%s-%d", s.base(), n)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *session) round(ctx context.Context, id string) error {
-	st, err := s.conn.Batches.Status(ctx, id)
-	if err != nil && !errors.Is(err, batch.ErrNotFound) {
+	known, err := s.earlier(ctx)
+	if err != nil {
 		return err
 	}
-	s.id, s.offset, s.known = id, 0, err == nil
-	if !s.known || st.State == batch.Enqueuing {
-		err := s.submit(ctx, id)
-		if s.known && errors.Is(err, batch.ErrExists) {
-			return nil // begun for other lines than are lacking now
-		}
-		if err != nil {
+	for n := known; n > 0 && s.ledger.todo() > 0; n-- {
+		if err := s.resume(ctx, s.batch(n)); err != nil {
 			return err
 		}
-		s.known = false
+	}
+	if s.ledger.todo() == 0 {
+		return nil
+	}
+	id := s.batch(known + 1)
+	s.id, s.offset, s.known = id, 0, false
+	if err := s.submit(ctx, id); err != nil {
+		return err
 	}
 	if err := s.follow(ctx); err != nil {
 		return err
 	}
-	if left := s.ledger.todo(); left > 0 && !s.known {
+	if left := s.ledger.todo(); left > 0 {
 		return fmt.Errorf("batch %s is done, but %s have no result", id, cli.Count(left, "line"))
 	}
 	return nil
+}
+
+func (s *session) batch(n int) string { return fmt.Sprintf("%s-%d", s.base(), n) }
+
+// earlier counts the batches of earlier runs.
+func (s *session) earlier(ctx context.Context) (int, error) {
+	for n := 1; ; n++ {
+		_, err := s.conn.Batches.Status(ctx, s.batch(n))
+		if errors.Is(err, batch.ErrNotFound) {
+			return n - 1, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// resume follows a batch of an earlier run. One whose submission was cut off is
+// completed first, unless it was begun for other lines than are lacking now:
+// then nobody will run it.
+func (s *session) resume(ctx context.Context, id string) error {
+	st, err := s.conn.Batches.Status(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.id, s.offset, s.known = id, 0, true
+	if st.State == batch.Enqueuing {
+		if err := s.submit(ctx, id); errors.Is(err, batch.ErrExists) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	s.progress.Event("going on with batch %s, which Redis has from before", id)
+	return s.follow(ctx)
 }
 
 // submit makes a batch of the lines that have no result.

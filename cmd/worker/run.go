@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +85,9 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o app.Options) 
 	if err != nil {
 		return err
 	}
-	if err := a.Start(ctx); err != nil {
+	if err := a.Start(ctx); errors.Is(err, syscall.EADDRINUSE) {
+		return cli.Fail("name another address with --metrics=ADDR, --dashboard=ADDR or, for `worker dashboard`, --addr", err)
+	} else if err != nil {
 		return err
 	}
 	log.Info("started", "version", o.Version, "config", cfg.Hash(), "redis", cfg.Redis,
