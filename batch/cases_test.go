@@ -221,7 +221,7 @@ func TestCase51_CostsAndDeferralSurviveAKill(t *testing.T) {
 	p := paid("a1")
 	p.Deferrals = 1
 	until := b.clock.t.Add(30 * time.Second)
-	must(t, b.Suspend(t.Context(), l, p, Wait{"m", "breaker_open", until}))
+	must(t, b.Suspend(t.Context(), l, p, Wait{Model: "m", Reason: "breaker_open", Until: until}))
 	got := b.begin(t, l.Ref, "t2", Granted)
 	p = got.Progress
 	p.Calls = append(p.Calls, call("b1", 500))
@@ -229,7 +229,7 @@ func TestCase51_CostsAndDeferralSurviveAKill(t *testing.T) {
 	b.clock.step(time.Minute)
 	got = b.begin(t, l.Ref, "t3", Granted)
 	// The killed attempt's twin wakes up: what it stored must not come back.
-	fenced(t, b.Suspend(t.Context(), Lease{l.Ref, "t2"}, paid("a1"), Wait{"m", "breaker_open", until}))
+	fenced(t, b.Suspend(t.Context(), Lease{l.Ref, "t2"}, paid("a1"), Wait{Model: "m", Reason: "breaker_open", Until: until}))
 	must(t, b.Finish(t.Context(), Lease{l.Ref, "t3"}, got.Progress, Succeeded, answer(got.Line, got.Progress)))
 	res := result(t, b.records(t, "one")[0])
 	if res.Nightshift.Deferrals != 1 || res.Nightshift.CostUSD != 1500 || len(res.Nightshift.Attempts) != 2 {

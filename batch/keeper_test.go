@@ -18,7 +18,7 @@ func TestOut_AndTouch(t *testing.T) {
 	start := b.clock.t
 	b.begin(t, refs[0], "t0", Granted)
 	b.begin(t, refs[1], "t1", Granted)
-	wait := Wait{"openai/gpt-4o", "breaker_open", b.clock.t.Add(90 * time.Second)}
+	wait := Wait{Model: "openai/gpt-4o", Reason: "breaker_open", Until: b.clock.t.Add(90 * time.Second)}
 	must(t, b.Suspend(t.Context(), Lease{refs[1], "t1"}, Progress{Deferrals: 1}, wait))
 	b.clock.step(30 * time.Second)
 	must(t, b.Touch(t.Context(), []Ref{refs[2], {"b", 1, 9}, {"b", 5, 0}, {"none", 1, 0}}))
@@ -164,9 +164,9 @@ func TestStatus_RateAndWaits(t *testing.T) {
 	for i, ref := range refs[40:] {
 		l := Lease{ref, "w"}
 		b.begin(t, ref, "w", Granted)
-		w := Wait{"m1", "breaker_open", until.Add(time.Duration(i) * time.Second)}
+		w := Wait{Model: "m1", Reason: "breaker_open", Until: until.Add(time.Duration(i) * time.Second)}
 		if i == 3 {
-			w = Wait{"m2", "rate_limited", until.Add(-time.Second)}
+			w = Wait{Model: "m2", Reason: "rate_limited", Until: until.Add(-time.Second)}
 		}
 		must(t, b.Suspend(t.Context(), l, Progress{}, w))
 	}

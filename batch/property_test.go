@@ -206,7 +206,7 @@ func (m *machine) suspend(t *rapid.T) {
 	}
 	var w Wait
 	if rapid.IntRange(0, 2).Draw(t, "waits") > 0 {
-		w = Wait{"openai/gpt-4o", "breaker_open", m.b.clock.t.Add(30 * time.Second)}
+		w = Wait{Model: "openai/gpt-4o", Reason: "breaker_open", Until: m.b.clock.t.Add(30 * time.Second)}
 		a.deferrals++
 	}
 	// A worker that was handed back may still get its answer (case 49).

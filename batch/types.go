@@ -126,6 +126,9 @@ type Wait struct {
 	Model  string
 	Reason string
 	Until  time.Time
+	// Open are the models whose breakers refused the line, by key, separated by
+	// spaces: the first that closes wakes it.
+	Open string `json:",omitempty"`
 }
 
 // Result is one line of the output, in the shape of OpenAI's Batch API plus

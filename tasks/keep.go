@@ -3,12 +3,13 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"nightshift/batch"
-	"nightshift/ladder"
 )
 
 const (
@@ -87,7 +88,7 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 			return 0, fmt.Errorf("read released lines of %s: %w", b.ID, err)
 		}
 		for _, e := range out {
-			if !e.Leased && e.Wait.Reason == ladder.ReasonBreaker {
+			if !e.Leased && e.Wait.Open != "" {
 				waiting = append(waiting, e)
 			}
 		}
@@ -100,7 +101,7 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 	n := 0
 	for _, e := range waiting {
 		id := TaskID(e.Ref)
-		if n >= room || open[e.Wait.Model] || k.woken[id].Equal(e.Wait.Until) {
+		if n >= room || !anyClosed(e, open) || k.woken[id].Equal(e.Wait.Until) {
 			continue
 		}
 		if err := k.queue.wake(queue, e.Ref); err != nil {
@@ -110,6 +111,11 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 		n++
 	}
 	return n, nil
+}
+
+// anyClosed says whether a breaker that refused the line is closed now.
+func anyClosed(e batch.OutEntry, open map[string]bool) bool {
+	return slices.ContainsFunc(strings.Fields(e.Wait.Open), func(m string) bool { return !open[m] })
 }
 
 // forgetWoken drops what can no longer be woken twice.

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,9 +225,11 @@ func (k *Keeper) openModels(ctx context.Context, entries []batch.OutEntry) (map[
 	seen := map[string]bool{}
 	var models []string
 	for _, e := range entries {
-		if m := e.Wait.Model; m != "" && !seen[m] {
-			seen[m] = true
-			models = append(models, m)
+		for _, m := range strings.Fields(e.Wait.Open) {
+			if !seen[m] {
+				seen[m] = true
+				models = append(models, m)
+			}
 		}
 	}
 	if len(models) == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"nightshift/batch"
@@ -56,9 +58,20 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 	})
 	w := ladder.First(out.Waits)
 	h.pace.postpone(until, now)
-	wait := batch.Wait{Model: w.Model, Reason: w.Reason, Until: until}
+	wait := batch.Wait{Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits)}
 	h.obs.Deferred(h.queue.Name, wait.Reason)
 	return h.suspend(l, out.Progress, wait, &Deferral{wait.Model, wait.Reason, until})
+}
+
+// openModels are the models of which any that closes wakes the line.
+func openModels(waits []ladder.Wait) string {
+	var open []string
+	for _, w := range waits {
+		if w.Reason == ladder.ReasonBreaker && !slices.Contains(open, w.Model) {
+			open = append(open, w.Model)
+		}
+	}
+	return strings.Join(open, " ")
 }
 
 // interrupted ends an attempt that must not go on: the line is not ours any

@@ -118,6 +118,30 @@ func TestCase25_WokenOnceWhenTheBreakerCloses(t *testing.T) {
 	}
 }
 
+// A line that two breakers refused goes on when either closes, also the one
+// that was expected to take longer.
+func TestWokenByWhicheverBreakerCloses(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 1, nil)
+	door := &doors{open: map[string]bool{"sim/a": true, "sim/b": true}}
+	waits := []ladder.Wait{
+		{Model: "sim/a", Reason: ladder.ReasonBreaker, Until: time.Now().Add(time.Hour)},
+		{Model: "sim/b", Reason: ladder.ReasonBreaker, Until: time.Now().Add(2 * time.Hour)},
+	}
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		if r.seen.add(q.Line) == 1 {
+			return ladder.Outcome{End: ladder.Deferred, Progress: q.Progress, Waits: waits}
+		}
+		return answer(q)
+	}, func(o *Options) { o.Breakers = door })
+	r.until(20*time.Second, "the line waits", func() bool {
+		out, err := r.store.Out(context.Background(), "b")
+		return err == nil && len(out) == 1 && out[0].Wait.Model == "sim/a"
+	})
+	door.set("sim/b", false)
+	r.done("b", 20*time.Second)
+}
+
 // Redis dies when the record is written and before the queue knows: the line
 // has one result and was called once.
 func TestCase26_RedisKilledDuringTheAck(t *testing.T) {
