@@ -73,6 +73,9 @@ func (m *machine) checkOut(t *rapid.T) {
 	expect(t, err)
 	b, err := state(meta).backlog(int64(len(out)))
 	expect(t, err)
+	if b.Cancelled != m.m.cancelled {
+		t.Fatalf("cancelled %v, want %v", b.Cancelled, m.m.cancelled)
+	}
 	if !maps.Equal(b.Deferred, deferred) || !maps.Equal(b.Classes, backlog) {
 		t.Fatalf("deferred %v, want %v; backlog %v, want %v", b.Deferred, deferred, b.Classes, backlog)
 	}

@@ -86,6 +86,9 @@ func TestCase39_InterruptedSubmission(t *testing.T) {
 	if refs := b.release(t, "b", 10); len(refs) > 0 {
 		t.Fatalf("released %v", refs)
 	}
+	if err := b.commit(ctx, d, int(before)); err == nil {
+		t.Fatal("a part of the backlog is committed")
+	}
 	var written []int64
 	must(t, b.Submit(ctx, d, reader(t, text), func(n int64) { written = append(written, n) }))
 	if written[0] < before*chunkLines || written[len(written)-1] != 1000 {
@@ -135,6 +138,26 @@ func TestCase39_CancelledWhileItIsWritten(t *testing.T) {
 	must(t, err)
 	if st := b.status(t, "b"); st.State != Done || st.Cancelled != int64(n) || n == 0 {
 		t.Fatalf("ended %d: %+v", n, st)
+	}
+}
+
+func TestCase39_CancelledBetweenTwoChunks(t *testing.T) {
+	b := setup(t)
+	ctx := t.Context()
+	text := wide(1500)
+	var once sync.Once
+	err := b.Submit(ctx, describe(t, "b", text), reader(t, text), func(int64) {
+		once.Do(func() { must(t, b.Cancel(ctx, "b")) })
+	})
+	if !errors.Is(err, ErrCancelled) {
+		t.Fatal(err)
+	}
+	_, err = b.End(ctx, "b", 1, Cancelled, 10_000)
+	must(t, err)
+	st := b.status(t, "b")
+	chunks, err := b.rdb.HLen(ctx, key("b", "chunks")).Result()
+	if err != nil || st.State != Done || st.Cancelled != chunks*chunkLines {
+		t.Fatalf("%d chunks, %v: %+v", chunks, err, st)
 	}
 }
 
