@@ -32,9 +32,14 @@ func New(name string, in io.Reader, out, errs io.Writer) *Env {
 	return &Env{Name: name, In: in, Out: out, Err: &Stderr{w: errs, terminal: isTerminal(errs)}}
 }
 
+// isTerminal says whether a bar can be drawn on w: a terminal that has a width.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if !ok {
+		return false
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	return err == nil && width > 0
 }
 
 // Execute runs the command that args name and returns the exit code. It prints
