@@ -2,6 +2,7 @@ package batch
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -20,7 +21,9 @@ type Share struct {
 // (then the oldest), within a batch the order of the file.
 //
 // deferred bounds the lines of one producer and starting rung that may be
-// deferred: a class that has as many gets no more, the others go on. Batches
+// deferred: a class that has some gets what is left to the bound, the others go
+// on. One that has none is bounded by room alone: nothing says that its lines
+// would wait, and a healthy queue begins more than the bound in a moment. Batches
 // that are cancelled or past their deadline get nothing; End is for them.
 func Pick(backlogs []Backlog, room, deferred int, now time.Time) []Share {
 	producers := byProducer(backlogs, deferred, now)
@@ -74,6 +77,13 @@ func byProducer(backlogs []Backlog, deferred int, now time.Time) []*claim {
 			c.active -= int64(n)
 			if _, ok := c.room[class]; ok {
 				c.room[class] -= n
+			}
+		}
+	}
+	for _, c := range all {
+		for class, left := range c.room {
+			if left == deferred {
+				c.room[class] = math.MaxInt
 			}
 		}
 	}

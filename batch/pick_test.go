@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func TestPick(t *testing.T) {
 		"small wish":      {[]Backlog{waits("a", "ann", 500), waits("b", "bob", 2)}, 10, map[string]int{"a": 8, "b": 2}},
 		"what is out":     {[]Backlog{waits("a", "ann", 500, out(6, 0)), waits("b", "bob", 500)}, 10, map[string]int{"a": 2, "b": 8}},
 		"deferred is not": {[]Backlog{waits("a", "ann", 500, out(6, 6)), waits("b", "bob", 500)}, 10, map[string]int{"a": 5, "b": 5}},
+		"healthy class":   {[]Backlog{waits("a", "ann", 500)}, 300, map[string]int{"a": 300}},
 		"full class":      {[]Backlog{waits("a", "ann", 500, out(100, 100)), waits("b", "bob", 500)}, 10, map[string]int{"b": 10}},
 		"nearly full":     {[]Backlog{waits("a", "ann", 500, out(97, 97)), waits("c", "ann", 500)}, 10, map[string]int{"a": 3}},
 		"earliest deadline": {
@@ -105,6 +107,14 @@ func TestPick_Fair(t *testing.T) {
 	})
 }
 
+// left is what a class may still get; without a deferred line it is not bounded.
+func left(bound, deferred int) int {
+	if deferred == 0 {
+		return math.MaxInt
+	}
+	return max(0, bound-deferred)
+}
+
 func checkFair(t *rapid.T, all []Backlog, room, bound int, shares []Share, now time.Time) {
 	given := map[string]int{}
 	used := map[string]map[int]int{}
@@ -131,7 +141,7 @@ func checkFair(t *rapid.T, all []Backlog, room, bound int, shares []Share, now t
 					waiting += int(b.Classes[c])
 				}
 			}
-			wants[p] += min(waiting, max(0, bound-used[p][c]))
+			wants[p] += min(waiting, left(bound, used[p][c]))
 		}
 	}
 	for _, s := range shares {
@@ -141,7 +151,7 @@ func checkFair(t *rapid.T, all []Backlog, room, bound int, shares []Share, now t
 		sum := 0
 		for c, n := range s.Room {
 			sum += n
-			if n > max(0, bound-used[b.Producer][c]) || int64(n) > b.Classes[c] {
+			if n > left(bound, used[b.Producer][c]) || int64(n) > b.Classes[c] {
 				t.Fatalf("%s may release %d of class %d", s.ID, n, c)
 			}
 		}
