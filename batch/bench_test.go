@@ -15,8 +15,10 @@ import (
 // benchLines is 1 KiB a line, of text that compresses like text: words of a
 // small vocabulary in a changing order.
 func benchLines(n int) []byte {
-	words := []string{"the", "night", "shift", "writes", "a", "summary", "of", "every", "ticket", "that", "came", "in", "today",
-		"and", "asks", "for", "more", "details", "where", "customer", "order", "refund", "delivery", "late", "broken", "thanks"}
+	words := []string{
+		"the", "night", "shift", "writes", "a", "summary", "of", "every", "ticket", "that", "came", "in", "today",
+		"and", "asks", "for", "more", "details", "where", "customer", "order", "refund", "delivery", "late", "broken", "thanks",
+	}
 	var b bytes.Buffer
 	seed := uint32(1)
 	for i := range n {

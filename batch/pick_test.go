@@ -47,11 +47,13 @@ func TestPick(t *testing.T) {
 		"full class":      {[]Backlog{waits("a", "ann", 500, out(100, 100)), waits("b", "bob", 500)}, 10, map[string]int{"b": 10}},
 		"nearly full":     {[]Backlog{waits("a", "ann", 500, out(97, 97)), waits("c", "ann", 500)}, 10, map[string]int{"a": 3}},
 		"earliest deadline": {
-			[]Backlog{waits("late", "ann", 500, due(9)), waits("none", "ann", 500), waits("soon", "ann", 4, due(1))}, 10,
+			[]Backlog{waits("late", "ann", 500, due(9)), waits("none", "ann", 500), waits("soon", "ann", 4, due(1))},
+			10,
 			map[string]int{"soon": 4, "late": 6},
 		},
 		"over": {
-			[]Backlog{waits("gone", "ann", 500, due(0)), waits("off", "bob", 500, func(b *Backlog) { b.Cancelled = true }), waits("c", "cem", 3)}, 10,
+			[]Backlog{waits("gone", "ann", 500, due(0)), waits("off", "bob", 500, func(b *Backlog) { b.Cancelled = true }), waits("c", "cem", 3)},
+			10,
 			map[string]int{"c": 3},
 		},
 		"batches of one producer share": {

@@ -100,8 +100,13 @@ func TestSpread(t *testing.T) {
 		rate    float64
 		want    time.Duration
 	}{
-		{0, 10, 0}, {1, 0.01, 0}, {10, 5, 2 * time.Second}, {2, 4, 500 * time.Millisecond},
-		{1000, 5, 10 * time.Second}, {2, 0, 10 * time.Second}, {2, -1, 10 * time.Second},
+		{0, 10, 0},
+		{1, 0.01, 0},
+		{10, 5, 2 * time.Second},
+		{2, 4, 500 * time.Millisecond},
+		{1000, 5, 10 * time.Second},
+		{2, 0, 10 * time.Second},
+		{2, -1, 10 * time.Second},
 	} {
 		same(t, "spread", Spread(tc.waiters, tc.rate), tc.want)
 	}

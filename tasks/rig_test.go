@@ -56,8 +56,10 @@ func answer(r ladder.Request) ladder.Outcome {
 }
 
 func deferred(r ladder.Request, model string, until time.Time) ladder.Outcome {
-	return ladder.Outcome{End: ladder.Deferred, Progress: r.Progress,
-		Waits: []ladder.Wait{{Model: model, Reason: ladder.ReasonBreaker, Until: until}}}
+	return ladder.Outcome{
+		End: ladder.Deferred, Progress: r.Progress,
+		Waits: []ladder.Wait{{Model: model, Reason: ladder.ReasonBreaker, Until: until}},
+	}
 }
 
 // counter counts attempts by line.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/config"
@@ -38,6 +40,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 	if err != nil {
 		return nil, err
 	}
+	redis.SetLogger(redisLog{log}) // the library's one logger; safe at any time
 	state := r.State()
 	ping, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()

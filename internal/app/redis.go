@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -101,6 +102,15 @@ func (r *Redis) client(tweak func(*redis.UniversalOptions)) redis.UniversalClien
 	c := r.open(tweak)
 	r.clients = append(r.clients, c)
 	return c
+}
+
+// redisLog takes go-redis's own lines, which would go to standard error. They
+// repeat, for each connection, what our errors say once.
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements go-redis's Logging.
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "redis client", "text", fmt.Sprintf(format, v...))
 }
 
 // Close closes all clients, and the embedded server where there is one.
