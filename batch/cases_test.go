@@ -267,6 +267,21 @@ func TestCase52_TheFifthCrashEndsTheLine(t *testing.T) {
 	}
 }
 
+// A checkpoint that a later one overtook, on another connection, changes nothing.
+func TestCheckpoint_Overtaken(t *testing.T) {
+	b := setup(t)
+	l, _ := one(t, b, "t1")
+	must(t, b.Checkpoint(t.Context(), l, paid("a1", "a2")))
+	must(t, b.Checkpoint(t.Context(), l, paid("a1")))
+	b.clock.step(time.Minute)
+	if got := b.begin(t, l.Ref, "t2", Granted); len(got.Progress.Calls) != 2 {
+		t.Fatalf("the later checkpoint is lost: %+v", got.Progress)
+	}
+	if st := b.status(t, "one"); st.CostUSD != 2000 {
+		t.Fatalf("%+v", st)
+	}
+}
+
 // What an attempt of an earlier generation still says is booked, and no more.
 func TestOldGeneration(t *testing.T) {
 	b := setup(t)
