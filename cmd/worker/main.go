@@ -15,7 +15,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &program{cli.New("worker", stdin, stdout, stderr)}
-	return p.Execute(p.root(), args)
+	return p.Execute(p.root(), joinAddresses(args))
 }
 
 // program is what the commands of worker share.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type runFlags struct {
 func (p *program) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use: "run", Short: "take lines and call models until it is stopped", Args: noAddress,
+		Use: "run", Short: "take lines and call models until it is stopped", Args: cli.Args,
 		Long: "Takes lines and calls models until it is stopped. SIGTERM and SIGINT: it takes no more lines and starts no further call, lets calls in flight finish within worker.shutdown_timeout, and hands back the rest unspent. A second signal ends the calls too.",
 		RunE: func(c *cobra.Command, _ []string) error { return p.work(c.Context(), f) },
 	}
@@ -41,12 +42,20 @@ func optional(c *cobra.Command, v *string, name, usage string) {
 	c.Flags().Lookup(name).NoOptDefVal = served
 }
 
-// noAddress takes no arguments, and says what to do with an address.
-func noAddress(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return cli.Usage("an address is written --metrics="+args[0]+" or --dashboard="+args[0], "unexpected argument %q", args[0])
+// joinAddresses writes "--metrics ADDR" as "--metrics=ADDR", and likewise for
+// --dashboard: a flag whose value may be left out takes none from the next word,
+// but that is how people write it.
+func joinAddresses(args []string) []string {
+	var out []string
+	for _, arg := range args {
+		last := len(out) - 1
+		if last >= 0 && (out[last] == "--metrics" || out[last] == "--dashboard") && strings.Contains(arg, ":") && arg[0] != '-' {
+			out[last] += "=" + arg
+			continue
+		}
+		out = append(out, arg)
 	}
-	return nil
+	return out
 }
 
 func (p *program) work(ctx context.Context, f runFlags) error {
