@@ -13,7 +13,7 @@ type field struct {
 }
 
 // fields returns the members of a JSON object in their order. obj must be valid
-// JSON; a second member of the same name is an error, because readers differ on
+// JSON and UTF-8; a second member of the same name is an error, because readers differ on
 // which of them counts.
 func fields(obj []byte) ([]field, error) {
 	var out []field
