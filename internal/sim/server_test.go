@@ -409,13 +409,19 @@ func TestRehearsalHasItsOutage(t *testing.T) {
 		script.Models[name] = m
 	}
 	b := setup(t, script)
-	for at, want := range map[int]int{1: 200, 5: 503, 11: 503, 13: 200} {
+	for at, want := range map[int]int{1: 200, 5: 503, 12: 503, 13: 200} {
 		b.clock.set(time.Duration(at) * time.Second)
 		if got := b.status("large"); got != want {
 			t.Errorf("large after %d s: %d, want %d", at, got, want)
 		}
 	}
-	b.clock.set(9 * time.Second)
+	for at, want := range map[int]int{1: 200, 8: 200, 10: 503, 13: 200} {
+		b.clock.set(time.Duration(at) * time.Second)
+		if got := b.status("small"); got != want {
+			t.Errorf("small after %d s: %d, want %d", at, got, want)
+		}
+	}
+	b.clock.set(7 * time.Second)
 	got := map[int]int{}
 	for range 40 {
 		got[b.status("small")]++
