@@ -2,14 +2,13 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"nightshift/batch"
-	"nightshift/breaker"
 )
 
 // Backlog is what the keeper needs of package batch.
@@ -32,8 +31,6 @@ const (
 	leadEvery  = 2 * time.Second        // renews the lease of 10 s
 	wakeEvery  = 500 * time.Millisecond // looks for breakers that closed
 	sweepEvery = 10 * time.Second       // looks for tasks that vanished
-	// sweepAge is how old a released line must be before its task is looked for.
-	sweepAge = time.Minute
 	// tickLimit bounds one round, so that a silent Redis cannot hold the keeper
 	// beyond its lease.
 	tickLimit = 5 * time.Second
@@ -141,19 +138,16 @@ func (k *Keeper) keep(ctx context.Context) error {
 		return err
 	}
 	now := k.now()
-	if err := k.endDead(ctx, backlogs, now); err != nil {
-		return err
-	}
+	// What fails for one batch or queue must not hold up the others.
+	errs := []error{k.endDead(ctx, backlogs, now)}
 	wake := due(&k.woke, now, wakeEvery)
 	for queue, mine := range byQueue(backlogs) {
-		if err := k.fill(ctx, queue, mine, wake, now); err != nil {
-			return err
-		}
+		errs = append(errs, k.fill(ctx, queue, mine, wake, now))
 	}
 	if due(&k.swept, now, sweepEvery) {
-		return k.sweep(ctx, backlogs, now)
+		errs = append(errs, k.sweep(ctx, backlogs, now))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // due says whether it is time again, and notes that it was done.
@@ -194,73 +188,4 @@ func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlo
 		room -= n
 	}
 	return k.release(ctx, queue, backlogs, room, slots, now)
-}
-
-// strength returns the slots of all live workers for a queue, and how many
-// tasks they began in the last 2 s.
-func (k *Keeper) strength(queue string) (slots, begun int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, h := range k.live {
-		slots += h.Queues[queue].Slots
-		begun += h.Queues[queue].Begun
-	}
-	return slots, begun
-}
-
-// ahead is how many tasks should be pending: what the queue began in 2 s, at
-// least half the slots, unless the configuration names a number.
-func ahead(configured, slots, begun int) int {
-	if slots == 0 {
-		return 0
-	}
-	if configured > 0 {
-		return configured
-	}
-	return max(begun, (slots+1)/2)
-}
-
-// openModels asks which of the models are open now.
-func (k *Keeper) openModels(ctx context.Context, entries []batch.OutEntry) (map[string]bool, error) {
-	seen := map[string]bool{}
-	var models []string
-	for _, e := range entries {
-		for _, m := range strings.Fields(e.Wait.Open) {
-			if !seen[m] {
-				seen[m] = true
-				models = append(models, m)
-			}
-		}
-	}
-	if len(models) == 0 {
-		return nil, nil
-	}
-	return k.breakers.Open(ctx, models)
-}
-
-// BreakerKeys adapts a breaker store to what the keeper asks.
-type BreakerKeys struct {
-	Store interface {
-		List(ctx context.Context, keys []breaker.Key) ([]breaker.Status, error)
-	}
-	Keys map[string]breaker.Key // by the model's configuration key
-}
-
-// Open implements Breakers.
-func (b BreakerKeys) Open(ctx context.Context, models []string) (map[string]bool, error) {
-	var keys []breaker.Key
-	for _, m := range models {
-		if k, ok := b.Keys[m]; ok {
-			keys = append(keys, k)
-		}
-	}
-	all, err := b.Store.List(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	open := map[string]bool{}
-	for _, s := range all {
-		open[s.Key.Model] = s.State != breaker.Closed
-	}
-	return open, nil
 }

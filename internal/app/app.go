@@ -237,6 +237,16 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
+// StopWork stops the worker alone, as Worker.Stop says, and leaves connections
+// open: who runs a batch in this process then takes the last results. Stop must
+// still follow.
+func (a *App) StopWork(ctx context.Context) error {
+	if a.worker == nil {
+		return nil
+	}
+	return a.worker.Stop(ctx)
+}
+
 // Stop ends the parts in the reverse order: the worker as Worker.Stop says, then
 // probes, then the servers, then the connections.
 func (a *App) Stop(ctx context.Context) error {

@@ -88,7 +88,7 @@ func ladders(c *Conn, queues []config.Queue, calls adapters, obs ladder.Observer
 		}
 		l, err := ladder.New(ladder.Options{
 			Ladder: c.Config.Ladders[q.Ladder], Models: c.Config.Models, Callers: calls,
-			Breakers: c.Breakers, Parks: parks{c.Parks}, Sleeper: clock{}, Logger: log, Observer: obs,
+			Breakers: c.Breakers, Parks: parks{c.Parks}, Logger: log, Observer: obs,
 		})
 		if err != nil {
 			return nil, err
@@ -109,19 +109,4 @@ func (p parks) Parked(ctx context.Context, k breaker.Key) (time.Duration, error)
 // Park implements ladder.Parks.
 func (p parks) Park(ctx context.Context, k breaker.Key, retryAfter time.Duration) (time.Duration, error) {
 	return p.store.Park(ctx, limit.Model{Provider: k.Provider, Model: k.Model}, retryAfter)
-}
-
-// clock waits in real time.
-type clock struct{}
-
-// Sleep implements ladder.Sleeper.
-func (clock) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
