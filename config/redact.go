@@ -24,10 +24,12 @@ func (c *Config) Redacted() string {
 }
 
 // Hash is short and the same for equal configurations, however they are
-// written. It leaves out where Redis is and every value that could be a secret.
+// written. It leaves out where Redis is, the addresses that a process listens on
+// (two workers of a machine need two) and every value that could be a secret.
 func (c *Config) Hash() string {
 	same := *c
 	same.Redis = Redis{}
+	same.Dashboard.Addr, same.Metrics.Addr = "", ""
 	sum := sha256.Sum256([]byte(same.Redacted()))
 	return hex.EncodeToString(sum[:6])
 }

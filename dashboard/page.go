@@ -61,17 +61,18 @@ func (d *Dashboard) read(ctx context.Context) pageView {
 	}
 	view.BatchesMissing = err != nil
 	view.NoBatch = err == nil && len(batches) == 0
-	var shown []batch.Status
-	shown, view.Older = recent(batches)
-	for _, s := range shown {
-		view.Batches = append(view.Batches, newBatchView(s))
-	}
 	breakers, err := d.opts.Breakers.List(ctx, d.opts.Keys)
 	if err != nil {
 		d.opts.Logger.Warn("list breakers for the dashboard", "error", err)
 	}
 	view.BreakersMissing = err != nil
 	view.NoBreaker = err == nil && len(breakers) == 0
+	var shown []batch.Status
+	shown, view.Older = recent(batches)
+	for _, s := range shown {
+		s.AtDoors(breakers)
+		view.Batches = append(view.Batches, newBatchView(s))
+	}
 	for _, s := range breakers {
 		view.Breakers = append(view.Breakers, newBreakerView(s))
 	}

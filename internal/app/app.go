@@ -141,14 +141,7 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 			n, err := keeper.Tasks(ctx, queue)
 			return TaskCounts(n), err
 		},
-		Backlog: func(ctx context.Context) (map[string]int64, error) {
-			all, err := conn.Batches.Backlogs(ctx)
-			lines := map[string]int64{}
-			for _, b := range all {
-				lines[b.Queue] += b.Waiting
-			}
-			return lines, err
-		},
+		Loads: conn.loads,
 	})
 }
 

@@ -62,5 +62,40 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 	}, nil
 }
 
+// Status returns how far a batch is, with what it waits for as the breakers are
+// now; see batch.Redis.Status and batch.Status.AtDoors.
+func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
+	st, err := c.Batches.Status(ctx, id)
+	if err != nil {
+		return st, err
+	}
+	doors, err := c.Breakers.List(ctx, c.Keys)
+	st.AtDoors(doors)
+	return st, err
+}
+
+// List is Status for all batches, newest first.
+func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
+	all, err := c.Batches.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	doors, err := c.Breakers.List(ctx, c.Keys)
+	for i := range all {
+		all[i].AtDoors(doors)
+	}
+	return all, err
+}
+
+// loads returns what the queues have before them.
+func (c *Conn) loads(ctx context.Context) (map[string]batch.Load, error) {
+	backlogs, err := c.Batches.Backlogs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Batches.List(ctx)
+	return batch.Loads(backlogs, all, time.Now()), err
+}
+
 // Close closes the connections.
 func (c *Conn) Close() error { return c.Redis.Close() }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nightshift/batch"
 	"nightshift/breaker"
 )
 
@@ -32,17 +33,19 @@ type FleetSources struct {
 	Queues []string
 	// Tasks returns the tasks of one queue; one that does not exist yet has none.
 	Tasks func(ctx context.Context, queue string) (TaskCounts, error)
-	// Backlog returns the lines not yet released, by queue.
-	Backlog func(ctx context.Context) (map[string]int64, error)
+	// Loads returns what the queues have before them.
+	Loads func(ctx context.Context) (map[string]batch.Load, error)
 }
 
 // Fleet exports the gauges that are the same seen from every process. Only the
 // keeper exports them, so that a sum over the fleet counts them once.
 type Fleet struct {
-	from    FleetSources
-	state   *prometheus.Desc
-	tasks   *prometheus.Desc
-	backlog *prometheus.Desc
+	from     FleetSources
+	state    *prometheus.Desc
+	tasks    *prometheus.Desc
+	backlog  *prometheus.Desc
+	runnable *prometheus.Desc
+	slack    *prometheus.Desc
 }
 
 // NewFleet makes the collector and registers it; it panics when reg has it already.
@@ -55,6 +58,10 @@ func NewFleet(reg prometheus.Registerer, from FleetSources) *Fleet {
 			[]string{"queue", "state"}, nil),
 		backlog: prometheus.NewDesc("nightshift_queue_backlog_lines", "Lines of a queue that are not released yet. From the keeper only.",
 			[]string{"queue"}, nil),
+		runnable: prometheus.NewDesc("nightshift_queue_runnable_lines", "Lines of a queue that could run now: released or not, and not deferred. From the keeper only.",
+			[]string{"queue"}, nil),
+		slack: prometheus.NewDesc("nightshift_queue_deadline_slack_seconds", "From the forecast end of the tightest batch of a queue to its deadline; negative: late. Absent without a deadline. From the keeper only.",
+			[]string{"queue"}, nil),
 	}
 	reg.MustRegister(f)
 	return f
@@ -65,6 +72,8 @@ func (f *Fleet) Describe(ch chan<- *prometheus.Desc) {
 	ch <- f.state
 	ch <- f.tasks
 	ch <- f.backlog
+	ch <- f.runnable
+	ch <- f.slack
 }
 
 // Collect sends the gauges where this process is the keeper, before and after
@@ -77,7 +86,7 @@ func (f *Fleet) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), fleetReadLimit)
 	defer cancel()
 	var all []prometheus.Metric
-	for _, read := range []func(context.Context) []prometheus.Metric{f.readBreakers, f.readTasks, f.readBacklog} {
+	for _, read := range []func(context.Context) []prometheus.Metric{f.readBreakers, f.readTasks, f.readLoads} {
 		all = append(all, read(ctx)...)
 	}
 	if !f.from.IsKeeper() {
@@ -121,15 +130,19 @@ func (f *Fleet) readTasks(ctx context.Context) (out []prometheus.Metric) {
 	return out
 }
 
-// readBacklog exports the queues of the configuration alone: a batch may name
+// readLoads exports the queues of the configuration alone: a batch may name
 // one that is gone.
-func (f *Fleet) readBacklog(ctx context.Context) (out []prometheus.Metric) {
-	lines, err := f.from.Backlog(ctx)
+func (f *Fleet) readLoads(ctx context.Context) (out []prometheus.Metric) {
+	loads, err := f.from.Loads(ctx)
 	if err != nil {
 		return missing(f.backlog, "count backlog", err)
 	}
 	for _, queue := range f.from.Queues {
-		out = append(out, gauge(f.backlog, float64(lines[queue]), queue))
+		l := loads[queue]
+		out = append(out, gauge(f.backlog, float64(l.Backlog), queue), gauge(f.runnable, float64(l.Runnable), queue))
+		if l.Slack != nil {
+			out = append(out, gauge(f.slack, l.Slack.Seconds(), queue))
+		}
 	}
 	return out
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"nightshift/batch"
 	"nightshift/breaker"
 )
 
@@ -26,8 +28,11 @@ func fleetOf() FleetSources {
 		Tasks: func(context.Context, string) (TaskCounts, error) {
 			return TaskCounts{Pending: 3, Active: 2, Retry: 40}, nil
 		},
-		Backlog: func(context.Context) (map[string]int64, error) {
-			return map[string]int64{"overnight": 12000, "of another configuration": 5}, nil
+		Loads: func(context.Context) (map[string]batch.Load, error) {
+			late := -90 * time.Second
+			return map[string]batch.Load{
+				"overnight": {Backlog: 12000, Runnable: 12005, Slack: &late}, "of another configuration": {Backlog: 5},
+			}, nil
 		},
 	}
 }
@@ -44,6 +49,12 @@ nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus"
 # HELP nightshift_queue_backlog_lines Lines of a queue that are not released yet. From the keeper only.
 # TYPE nightshift_queue_backlog_lines gauge
 nightshift_queue_backlog_lines{queue="overnight"} 12000
+# HELP nightshift_queue_deadline_slack_seconds From the forecast end of the tightest batch of a queue to its deadline; negative: late. Absent without a deadline. From the keeper only.
+# TYPE nightshift_queue_deadline_slack_seconds gauge
+nightshift_queue_deadline_slack_seconds{queue="overnight"} -90
+# HELP nightshift_queue_runnable_lines Lines of a queue that could run now: released or not, and not deferred. From the keeper only.
+# TYPE nightshift_queue_runnable_lines gauge
+nightshift_queue_runnable_lines{queue="overnight"} 12005
 # HELP nightshift_queue_tasks Tasks of a queue by asynq's state; deferred ones are in retry. From the keeper only.
 # TYPE nightshift_queue_tasks gauge
 nightshift_queue_tasks{queue="overnight",state="active"} 2
@@ -78,7 +89,7 @@ func TestFleetWhenTheLeaseEndsMeanwhile(t *testing.T) {
 	from := fleetOf()
 	keeper := true
 	from.IsKeeper = func() bool { return keeper }
-	from.Backlog = func(context.Context) (map[string]int64, error) {
+	from.Loads = func(context.Context) (map[string]batch.Load, error) {
 		keeper = false
 		return nil, nil
 	}
@@ -97,7 +108,7 @@ func expectNothing(t *testing.T, from FleetSources) {
 // What cannot be read is an error and absent, never 0; the rest is there.
 func TestFleetWhenAPartCannotBeRead(t *testing.T) {
 	from := fleetOf()
-	from.Backlog = func(context.Context) (map[string]int64, error) { return nil, errors.New("connection refused") }
+	from.Loads = func(context.Context) (map[string]batch.Load, error) { return nil, errors.New("connection refused") }
 	reg := prometheus.NewPedanticRegistry()
 	NewFleet(reg, from)
 	families, err := reg.Gather()
