@@ -16,7 +16,7 @@ import (
 func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Backlog, room int) (int, error) {
 	var waiting []batch.OutEntry
 	for _, b := range backlogs {
-		if len(b.Deferred) == 0 {
+		if !anyDeferred(b) {
 			continue
 		}
 		out, err := k.backlog.Out(ctx, b.ID)
@@ -47,6 +47,15 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 		n++
 	}
 	return n, nil
+}
+
+func anyDeferred(b batch.Backlog) bool {
+	for _, n := range b.Deferred {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // anyClosed says whether a breaker that refused the line is closed now.
