@@ -46,7 +46,7 @@ func (c *checker) report(p path, what, remedy string) {
 
 func (c *checker) redis() {
 	if _, err := c.cfg.Redis.Target(); err != nil {
-		c.report(path{"redis", "url"}, oneLine(err), c.cfg.Redis.example())
+		c.report(path{"redis", "url"}, oneLine(err), c.cfg.Redis.Example())
 	}
 }
 

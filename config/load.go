@@ -108,7 +108,7 @@ func overrideRedis(cfg *Config, o options, ps *problems) {
 	}
 	r := Redis{URL: url, Source: source}
 	if _, err := r.Target(); err != nil {
-		ps.outside(name, oneLine(err), r.example())
+		ps.outside(name, oneLine(err), r.Example())
 		return
 	}
 	cfg.Redis = r

@@ -82,8 +82,8 @@ func (r Redis) Target() (RedisTarget, error) {
 	return RedisTarget{}, errors.New("the scheme is not one of redis, rediss, redis-socket, redis-sentinel, redis-cluster")
 }
 
-// example is how a URL of the scheme looks, as the remedy for a bad one.
-func (r Redis) example() string {
+// Example is how a URL of the scheme looks, as the remedy for a bad one.
+func (r Redis) Example() string {
 	const write = "write it as in "
 	scheme, _, _ := strings.Cut(r.URL, "://")
 	switch scheme {

@@ -33,7 +33,7 @@ func (p *program) listBreakers(ctx context.Context, asJSON bool) error {
 	}
 	conn, err := app.Connect(ctx, cfg, p.Logger(slog.LevelWarn))
 	if err != nil {
-		return err
+		return orNoRedis(err)
 	}
 	defer conn.Close()
 	all, err := conn.Breakers.List(ctx, conn.Keys)

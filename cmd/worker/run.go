@@ -32,26 +32,25 @@ func (p *program) runCommand() *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&f.queues, "queues", nil, "serve these `QUEUES` only, separated by commas")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "lines under way at once, for each queue; `N` in place of queues.*.concurrency")
-	optional(c, &f.dashboard, "dashboard", "serve the web page too, on dashboard.addr or `ADDR`")
-	optional(c, &f.metrics, "metrics", "serve Prometheus metrics, on metrics.addr or `ADDR`")
+	c.Flags().StringVar(&f.dashboard, "dashboard", "", "serve the web page too, on `[ADDR]`; without an address, on dashboard.addr")
+	c.Flags().StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, on `[ADDR]`; without an address, on metrics.addr")
 	return c
 }
 
-func optional(c *cobra.Command, v *string, name, usage string) {
-	c.Flags().StringVar(v, name, "", usage)
-	c.Flags().Lookup(name).NoOptDefVal = served
-}
-
-// joinAddresses writes "--metrics ADDR" as "--metrics=ADDR", and likewise for
-// --dashboard: a flag whose value may be left out takes none from the next word,
-// but that is how people write it.
+// joinAddresses gives --metrics and --dashboard their values: the next word
+// where it is an address, else the configured one. A flag of pflag's whose value
+// may be left out takes none from the next word, but that is how people write it.
 func joinAddresses(args []string) []string {
 	var out []string
-	for _, arg := range args {
-		last := len(out) - 1
-		if last >= 0 && (out[last] == "--metrics" || out[last] == "--dashboard") && strings.Contains(arg, ":") && arg[0] != '-' {
-			out[last] += "=" + arg
-			continue
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg != "--metrics" && arg != "--dashboard":
+		case i+1 < len(args) && strings.Contains(args[i+1], ":") && args[i+1][0] != '-':
+			i++
+			arg += "=" + args[i]
+		default:
+			arg += "=" + served
 		}
 		out = append(out, arg)
 	}
@@ -92,10 +91,10 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o app.Options) 
 	o.Logger, o.Version = log, app.Version()
 	a, err := app.New(ctx, cfg, o)
 	if err != nil {
-		return err
+		return orNoRedis(err)
 	}
 	if err := a.Start(ctx); errors.Is(err, syscall.EADDRINUSE) {
-		return cli.Fail("name another address with --metrics=ADDR, --dashboard=ADDR or, for `worker dashboard`, --addr", err)
+		return cli.Fail("name another address with --metrics ADDR, --dashboard ADDR or, for `worker dashboard`, --addr", err)
 	} else if err != nil {
 		return err
 	}
@@ -108,6 +107,14 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o app.Options) 
 	}
 	log.Info("stopped")
 	return ended(ctx)
+}
+
+// orNoRedis names the ways on where Redis does not answer.
+func orNoRedis(err error) error {
+	if errors.Is(err, app.ErrNoRedis) {
+		return cli.NoRedis(err)
+	}
+	return err
 }
 
 // ended is the exit code of a service that a signal ended: SIGTERM is the usual

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -22,6 +23,7 @@ type Grade string
 // The grades, from good to bad.
 const (
 	Good    Grade = "ok"
+	Note    Grade = "note" // neither good nor bad, but worth knowing
 	Warning Grade = "warning"
 	Bad     Grade = "wrong"
 )
@@ -77,6 +79,10 @@ func checkRedis(ctx context.Context, cfg *config.Config) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	conn, err := Connect(ctx, cfg, slog.New(slog.DiscardHandler))
+	if errors.Is(err, ErrNoRedis) && cfg.Redis.Source == config.FromDefault {
+		return []Finding{found("default", Warning,
+			fmt.Sprintf("no redis is named and none answers at %s: `enqueue run` embeds one; a fleet needs one", cfg.Redis))}
+	}
 	if err != nil {
 		return []Finding{found(cfg.Redis.String(), Bad, oneLine(err))}
 	}
@@ -206,7 +212,8 @@ func (noParks) Park(context.Context, breaker.Key, time.Duration) (time.Duration,
 	return 0, nil
 }
 
-// checkLadders warns of ladders whose lines can only wait when all models fail.
+// checkLadders tells what lines do while all models of their ladder fail: most
+// people want them to wait, so that is nothing to warn of.
 func checkLadders(cfg *config.Config) []Finding {
 	var found []Finding
 	for _, name := range cfg.LadderNames() {
@@ -214,8 +221,8 @@ func checkLadders(cfg *config.Config) []Finding {
 		last := slices.ContainsFunc(rungs, func(r config.Rung) bool { return r.Text != "" })
 		f := Finding{"ladder", name, Good, fmt.Sprintf("%d rungs, a text as the last resort", len(rungs))}
 		if !last {
-			f.Grade = Warning
-			f.Detail = "no last resort: lines wait while all of its models fail; a rung {text: ...} would answer"
+			f.Grade = Note
+			f.Detail = "no last resort: lines wait for their models, the usual wish; a rung {text: ...} would answer at once instead"
 		}
 		found = append(found, f)
 	}

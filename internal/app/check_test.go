@@ -107,7 +107,7 @@ func TestCheckProbesEveryModelOnce(t *testing.T) {
 	if n := s.Counts().Calls; n != 4 {
 		t.Errorf("%d calls for four models", n)
 	}
-	if f := found(t, r, "ladder", "bare"); f.Grade != Warning {
+	if f := found(t, r, "ladder", "bare"); f.Grade != Note {
 		t.Errorf("a ladder without a last resort: %+v", f)
 	}
 	if f := found(t, r, "ladder", "safe"); f.Grade != Good {
@@ -123,6 +123,19 @@ func TestCheckSaysThatRedisIsAway(t *testing.T) {
 	f := r.Findings[0]
 	if f.What != "redis" || f.Grade != Bad || strings.Contains(f.Name+f.Detail, "secret") {
 		t.Errorf("got %+v", f)
+	}
+}
+
+func TestCheckOnlyWarnsWhereNoRedisIsNamed(t *testing.T) {
+	cfg := checkConfig(t, "redis://127.0.0.1:1/0", "http://127.0.0.1:1/v1")
+	cfg.Redis.Source = config.FromDefault
+	r, err := Check(t.Context(), cfg, CheckOptions{NoProbe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := found(t, r, "redis", "default")
+	if f.Grade != Warning || r.Failed() || !strings.Contains(f.Detail, "none answers at redis://127.0.0.1:1/0: `enqueue run` embeds one") {
+		t.Errorf("got %+v, failed: %v", f, r.Failed())
 	}
 }
 

@@ -30,7 +30,16 @@ type Conn struct {
 // pingLimit bounds the first answer of Redis: a person waits for it.
 const pingLimit = 5 * time.Second
 
-// Connect reaches Redis, or says that it cannot.
+// ErrNoRedis: Redis does not answer.
+var ErrNoRedis = errors.New("redis does not answer")
+
+// noRedis is ErrNoRedis with its cause.
+type noRedis struct{ error }
+
+func (noRedis) Is(target error) bool { return target == ErrNoRedis }
+func (e noRedis) Unwrap() error      { return e.error }
+
+// Connect reaches Redis, or says that it cannot: then it returns [ErrNoRedis].
 func Connect(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Conn, error) {
 	return connect(ctx, cfg, log, nil)
 }
@@ -45,7 +54,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 	ping, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	if err := state.Ping(ping).Err(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reach redis at %s: %w", cfg.Redis, err), r.Close())
+		return nil, errors.Join(noRedis{fmt.Errorf("reach redis at %s: %w", cfg.Redis, err)}, r.Close())
 	}
 	soon := r.Breaker()
 	opts := []breaker.Option{breaker.WithLogger(log)}

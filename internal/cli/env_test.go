@@ -58,6 +58,8 @@ func TestExecute(t *testing.T) {
 		{"missing argument", []string{"do"}, nil, 2, "tool: error: FILE is missing\ntool: hint: usage: tool do FILE [OTHER] [flags]\n"},
 		{"empty argument", []string{"do", ""}, nil, 2, "tool: error: FILE is empty\ntool: hint: usage: tool do FILE [OTHER] [flags]\n"},
 		{"too many arguments", []string{"do", "a", "b", "c"}, nil, 2, "tool: error: unexpected argument \"c\"\ntool: hint: usage: tool do FILE [OTHER] [flags]\n"},
+		{"bad redis", []string{"do", "x", "--redis", "foo"}, nil, 2, "tool: error: --redis: not a Redis URL\ntool: hint: write it as in redis://127.0.0.1:6379/0, or \"embedded\"\n"},
+		{"bad redis with a password", []string{"do", "x", "--redis", "redis://:secret@x:port/0"}, nil, 2, "tool: error: --redis: the port is not a number from 1 to 65535\ntool: hint: write it as in redis://127.0.0.1:6379/0, or \"embedded\"\n"},
 		{"bad log format", []string{"do", "x", "--log-format", "xml"}, nil, 2, "tool: error: --log-format \"xml\" is neither text nor json\ntool: hint: write --log-format text or --log-format json\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,6 +121,28 @@ func TestSignals(t *testing.T) {
 				t.Errorf("standard error: %q", got)
 			}
 		})
+	}
+}
+
+// TestLinesAfterASignalBeginAnew: a terminal echoes ^C where the next line begins.
+func TestLinesAfterASignalBeginAnew(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		var b *bundle
+		b = setup(func(cmd *cobra.Command, _ []string) error {
+			b.env.Say("before")
+			raise(t, syscall.SIGINT, cmd.Context().Done())
+			b.env.Say("after")
+			return nil
+		})
+		b.env.Err.terminal = terminal
+		b.env.Execute(b.root, []string{"do", "x"})
+		want := "before\nafter\n"
+		if terminal {
+			want = "before\n\r\x1b[Kafter\n"
+		}
+		if got := b.err.String(); got != want {
+			t.Errorf("on a terminal %v: %q, want %q", terminal, got, want)
+		}
 	}
 }
 

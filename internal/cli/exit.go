@@ -48,6 +48,11 @@ func Fail(hint string, err error) error {
 	return &Error{Code: ExitError, Err: err, Hint: hint}
 }
 
+// NoRedis is a Redis that does not answer.
+func NoRedis(err error) error {
+	return Fail("name another Redis with --redis URL, or start one: redis-server --appendonly yes --maxmemory-policy noeviction", err)
+}
+
 // Exit ends the command with a code after it has said everything itself.
 func Exit(code int) error { return &Error{Code: code} }
 

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
+
+	"nightshift/config"
 )
 
 // DefaultConfig is the configuration that is read where --config names none.
@@ -28,6 +32,13 @@ func (f *Flags) register(set *pflag.FlagSet) {
 func (f *Flags) check() error {
 	if f.LogFormat != "text" && f.LogFormat != "json" {
 		return Usage("write --log-format text or --log-format json", "--log-format %q is neither text nor json", f.LogFormat)
+	}
+	if f.Redis == "" {
+		return nil
+	}
+	r := config.Redis{URL: f.Redis}
+	if _, err := r.Target(); err != nil {
+		return Usage(r.Example(), "--redis: %s", strings.ReplaceAll(err.Error(), "\n", ", "))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -12,6 +13,9 @@ import (
 // plainEvery is how often plain progress is written at most while nothing but
 // the numbers changes.
 const plainEvery = 2 * time.Second
+
+// The bar's columns, its brackets included: where there is room, and at least.
+const barWidth, leastBar = 40, 20
 
 // Progress shows how far something is: a bar on a terminal, plain lines
 // elsewhere. It is safe for concurrent use; Close it once.
@@ -36,6 +40,9 @@ type Step struct {
 	State string
 	// Note is the rest, e.g. "3 failed, 12 calls".
 	Note string
+	// Brief stands in place of State and Note on a terminal without the room
+	// for them; "" for the two as they are.
+	Brief string
 }
 
 func (s Step) percent() int64 {
@@ -43,6 +50,21 @@ func (s Step) percent() int64 {
 		return 100
 	}
 	return 100 * s.Done / s.Total
+}
+
+// fit is the text beside a bar where both have so many columns: as much of it
+// as leaves the bar a width at which one sees it grow.
+func (s Step) fit(columns int) string {
+	room := columns - leastBar - 2 // a space at each side of the bar
+	text := joined(s.State, s.Note)
+	if s.Brief != "" && utf8.RuneCountInString(text) > room {
+		text = s.Brief
+	}
+	runes := []rune(text)
+	if len(runes) <= room {
+		return text
+	}
+	return string(runes[:max(0, room-1)]) + "…"
 }
 
 // NewProgress begins to show progress on the standard error stream.
@@ -56,12 +78,12 @@ func (e *Env) NewProgress(label string, total int64) *Progress {
 }
 
 func (p *Progress) startBar(total int64) {
-	p.bars = mpb.New(mpb.WithOutput(p.err.w), mpb.WithWidth(40), mpb.WithAutoRefresh())
-	note := decor.Any(func(decor.Statistics) string {
+	p.bars = mpb.New(mpb.WithConsoleWriter(&console{err: p.err}), mpb.WithWidth(barWidth), mpb.WithAutoRefresh())
+	note := decor.Any(func(s decor.Statistics) string {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return joined(p.step.State, p.step.Note)
-	}, decor.WCSyncSpaceR)
+		return p.step.fit(s.AvailableWidth)
+	})
 	p.bar = p.bars.New(total, mpb.BarStyle(),
 		mpb.PrependDecorators(decor.Name(p.label+" "), decor.CountersNoUnit("%d/%d ")),
 		mpb.AppendDecorators(note))

@@ -69,6 +69,42 @@ func TestBarKeepsEventsAboveItself(t *testing.T) {
 	}
 }
 
+func TestTextLeavesTheBarRoom(t *testing.T) {
+	step := Step{State: "waiting for sim/large (breaker open)", Note: "until 12:00:07 CEST, 3 failed", Brief: "sim/large until 12:00:07, 3 failed"}
+	for columns, want := range map[int]string{
+		120: "waiting for sim/large (breaker open), until 12:00:07 CEST, 3 failed",
+		80:  "sim/large until 12:00:07, 3 failed",
+		40:  "sim/large until 1…",
+		10:  "…",
+	} {
+		if got := step.fit(columns); got != want {
+			t.Errorf("%d columns: %q, want %q", columns, got, want)
+		}
+	}
+	if got := (Step{State: "running"}).fit(80); got != "running" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestBarReplacesItself: each redraw begins where the one before did, on a clean
+// line after a signal.
+func TestBarReplacesItself(t *testing.T) {
+	out := &bytes.Buffer{}
+	c := &console{err: &Stderr{w: out, terminal: true}}
+	c.WriteString("one\n")
+	if err := c.Flush(1); err != nil {
+		t.Fatal(err)
+	}
+	c.err.smudge()
+	c.WriteString("two\n")
+	if err := c.Flush(1); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "one\n\r\x1b[K\x1b[1A\x1b[Jtwo\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 850 * time.Millisecond: "850ms", 12340 * time.Millisecond: "12.3s",

@@ -57,10 +57,7 @@ func flagList(w io.Writer, set *pflag.FlagSet) {
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
 		}
-		switch {
-		case f.NoOptDefVal != "" && value != "":
-			name += "[=" + value + "]"
-		case value != "":
+		if value != "" {
 			name += " " + value
 		}
 		fmt.Fprintf(w, "| `%s` | %s%s |\n", name, strings.ReplaceAll(usage, "|", `\|`), defaultOf(f))

@@ -31,7 +31,7 @@ func (e *Env) watchSignals(parent context.Context) (ctx context.Context, stop fu
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		watch(got, quit, cancel, rush)
+		watch(got, quit, e.Err.smudge, cancel, rush)
 	}()
 	return ctx, func() {
 		signal.Stop(got)
@@ -42,12 +42,13 @@ func (e *Env) watchSignals(parent context.Context) (ctx context.Context, stop fu
 	}
 }
 
-func watch(got chan os.Signal, quit chan struct{}, cancel, rush context.CancelCauseFunc) {
+func watch(got chan os.Signal, quit chan struct{}, seen func(), cancel, rush context.CancelCauseFunc) {
 	for first := true; ; first = false {
 		select {
 		case <-quit:
 			return
 		case s := <-got:
+			seen()
 			if !first {
 				rush(errHurry)
 				signal.Stop(got)
