@@ -39,21 +39,31 @@ func parseResult(line []byte) (resultLine, error) {
 	return r, nil
 }
 
-func (r resultLine) failed() bool {
-	return r.Error != nil || r.Response == nil || r.Response.StatusCode >= 400
+// outcome is how the line ended.
+func (r resultLine) outcome() batch.Outcome {
+	switch {
+	case r.Error != nil && r.Error.Code == batch.CodeExpired:
+		return batch.Expired
+	case r.Error != nil && r.Error.Code == batch.CodeCancelled:
+		return batch.Cancelled
+	case r.Error != nil || r.Response == nil || r.Response.StatusCode >= 400:
+		return batch.Failed
+	}
+	return batch.Succeeded
 }
+
+func (r resultLine) succeeded() bool { return r.outcome() == batch.Succeeded }
 
 // tally sums up results.
 type tally struct {
-	lines, failed, degraded, calls, deferrals int64
-	cost                                      provider.USD
+	outcomes
+	lines, degraded, calls, deferrals int64
+	cost                              provider.USD
 }
 
 func (t *tally) add(r resultLine) {
 	t.lines++
-	if r.failed() {
-		t.failed++
-	}
+	t.outcomes.add(r.outcome())
 	if r.Nightshift.Degraded {
 		t.degraded++
 	}

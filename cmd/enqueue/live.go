@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,13 @@ type live struct {
 	changes []breaker.Transition // not shown yet
 	limited map[breaker.Key]bool // met a 429, not shown yet
 	parked  map[string]time.Time // by model: until when, as was shown
-	avoided int64
+	seen    seen
+}
+
+// seen is what this process did.
+type seen struct {
+	calls, probes int64 // calls, and how many of them were probes
+	avoided       int64 // tries that met an open breaker
 }
 
 func newLive() *live {
@@ -40,19 +47,22 @@ func (l *live) Transition(t breaker.Transition) {
 
 // Called implements app.Observer.
 func (l *live) Called(e ladder.CallEvent) {
-	if e.Call.Kind != provider.RateLimited {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.limited[e.Key] = true
+	l.seen.calls++
+	if e.Purpose == ladder.ForProbe {
+		l.seen.probes++
+	}
+	if e.Call.Kind == provider.RateLimited {
+		l.limited[e.Key] = true
+	}
 }
 
 // Avoided implements app.Observer.
 func (l *live) Avoided(breaker.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.avoided++
+	l.seen.avoided++
 }
 
 // Deferred implements app.Observer.
@@ -61,11 +71,11 @@ func (l *live) Deferred(string, string) {}
 // LinesEnded implements app.Observer.
 func (l *live) LinesEnded(string, batch.Outcome, int) {}
 
-// callsAvoided is how many calls open breakers kept away.
-func (l *live) callsAvoided() int64 {
+// sum returns what this process did so far.
+func (l *live) sum() seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.avoided
+	return l.seen
 }
 
 // take returns what is to be shown.
@@ -109,18 +119,24 @@ func untilOf(ctx context.Context, conn *app.Conn, k breaker.Key) time.Time {
 	return all[0].Until
 }
 
+// status is a classified error with the provider's status.
+var status = regexp.MustCompile(`^(\w+): status (\d+): .*`)
+
+// briefly is a breaker's reason in a few words, e.g. "unavailable (503)".
+func briefly(reason string) string { return status.ReplaceAllString(reason, "$1 ($2)") }
+
 func describeChange(t breaker.Transition, until time.Time, p *program) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "breaker of %s ", t.Key.Model)
 	switch t.To {
 	case breaker.Open:
 		if t.From == breaker.HalfOpen {
-			b.WriteString("stays open, the probe failed")
+			b.WriteString("stays open")
 		} else {
 			b.WriteString("opened")
 		}
 		if t.Reason != "" {
-			b.WriteString(": " + t.Reason)
+			b.WriteString(": " + briefly(t.Reason))
 		}
 		if !until.IsZero() {
 			b.WriteString("; next probe at " + p.Clock(until, time.Now()))

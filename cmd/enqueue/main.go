@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -29,7 +30,7 @@ func (p *program) root() *cobra.Command {
 		Use: "enqueue", Short: "submit batches of requests to language models and follow them", Version: app.Version(),
 		Long: "enqueue submits files of requests, one a line, and follows them until each line has its result.\n\n" +
 			"Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 a runtime error, " +
-			"2 wrong usage, 3 finished but some lines failed, 4 refused for now, 130 interrupted.",
+			"2 wrong usage, 3 finished but some lines failed, expired or were cancelled, 4 refused for now, 130 interrupted.",
 	}
 	root.AddCommand(p.batchCommand(), p.runCommand(), p.statusCommand(), p.watchCommand(), p.resultsCommand(), p.cancelCommand())
 	return root
@@ -47,10 +48,10 @@ func (p *program) connect(ctx context.Context) (*app.Conn, error) {
 
 func (p *program) dial(ctx context.Context, cfg *config.Config) (*app.Conn, error) {
 	conn, err := app.Connect(ctx, cfg, p.Logger(slog.LevelWarn))
-	if err != nil {
-		return nil, cli.Fail("name another Redis with --redis URL, or start one: redis-server --appendonly yes", err)
+	if errors.Is(err, app.ErrNoRedis) {
+		return nil, cli.NoRedis(err)
 	}
-	return conn, nil
+	return conn, err
 }
 
 // producer names who submits: NIGHTSHIFT_PRODUCER, else the user.

@@ -12,6 +12,9 @@ import (
 	"nightshift/internal/cli"
 )
 
+// stdoutName is what standard output is called.
+const stdoutName = "standard output"
+
 // output is where a run appends its results, each line by one write.
 type output struct {
 	name string
@@ -23,7 +26,7 @@ type output struct {
 // time holds a file.
 func openOutput(name string, stdout io.Writer) (*output, error) {
 	if name == "-" {
-		return &output{name: "standard output", w: stdout}, nil
+		return &output{name: stdoutName, w: stdout}, nil
 	}
 	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
 	special := false
@@ -42,6 +45,14 @@ func openOutput(name string, stdout io.Writer) (*output, error) {
 		return nil, cli.Refuse("wait until it is done, or name another file", "another process writes %s", name)
 	}
 	return &output{name, f, f}, nil
+}
+
+// where says where the results are.
+func (o *output) where() string {
+	if o.name == stdoutName {
+		return "on " + o.name
+	}
+	return "in " + o.name
 }
 
 // is says whether the results would be written into that file.

@@ -32,7 +32,7 @@ func (l *ledger) judge(r resultLine, p purpose) fate {
 		return keep
 	case r.Nightshift.Rehearsal && !p.rehearsal:
 		return rehearsed
-	case e.request != r.Nightshift.Request, r.failed() && p.retryFailed:
+	case e.request != r.Nightshift.Request, !r.succeeded() && p.retryFailed:
 		return superseded
 	case e.done:
 		return doubled

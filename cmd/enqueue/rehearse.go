@@ -34,7 +34,7 @@ func (p *program) rehearse() (*stage, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the rehearsal's configuration: %w", err), s.Close())
 	}
-	p.Say("This is a rehearsal: a simulator answers, with a scripted outage of both models. Nothing leaves this machine and nothing costs money.")
+	p.Say("This is a rehearsal: a simulator answers, with a scripted outage of both models.\nNothing leaves this machine and nothing costs money.")
 	return &stage{
 		cfg: cfg, embedded: true,
 		close: func() { _ = s.Close() }, // its listener is all that could fail to close
@@ -44,7 +44,7 @@ func (p *program) rehearse() (*stage, error) {
 
 // sayReal says how to do the same for real.
 func (p *program) sayReal() {
-	p.Say("\nIt was a rehearsal: every result says \"rehearsal\":true. With a real provider, put this into %s:\n\n%s\nand run the same command without --rehearse (and with another -o).",
+	p.Say("\nIt was a rehearsal: every result says \"rehearsal\":true. With a real provider, put this into %s:\n\n%s\nthen `export OPENAI_API_KEY=...`, and run the same command without --rehearse (and with another -o).",
 		cli.DefaultConfig, indent(realProvider))
 }
 

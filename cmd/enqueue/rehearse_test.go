@@ -35,19 +35,26 @@ func TestRehearsalOfTheREADME(t *testing.T) {
 	}
 	for _, want := range []string{
 		`(?m)^This is a rehearsal`,
-		`(?m)^\d\d:\d\d:\d\d breaker of sim/large opened: .*503.*; next probe at `,
+		`(?m)^\d\d:\d\d:\d\d breaker of sim/large opened: unavailable \(503\); next probe at `,
 		`(?m)^\d\d:\d\d:\d\d sim/small asks for patience \(429\): no worker calls it until `,
 		`(?m)^lines \d+/120 \(\d+%\) waiting for `,
 		`(?m)^\d\d:\d\d:\d\d breaker of sim/large closed`,
-		`(?m)^done: 120 lines in `,
+		`(?m)^this run: 120 lines in \d.*, \d+ calls, \d+ of them to probe$`,
+		`(?m)^  calls avoided: \d+ tries met an open breaker and were not sent$`,
+		`(?m)^in /.*results.jsonl: 120 lines$`,
 		`(?m)^  succeeded  120, [1-9]\d* of them degraded$`,
-		`(?m)^  calls      \d+; open breakers kept [1-9]\d* away$`,
+		`(?m)^  calls      \d+$`,
 		`(?m)^  deferrals  [1-9]`,
 		`(?m)^  cost       \$0\.\d+$`,
 		`(?m)^It was a rehearsal: `,
 	} {
 		if !regexp.MustCompile(want).Match(said) {
 			t.Errorf("it never said %s", want)
+		}
+	}
+	for line := range strings.Lines(string(said)) {
+		if event := strings.Contains(line, " breaker of "); event && len(line) > 100 {
+			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
 	results, err := os.ReadFile(out)

@@ -18,7 +18,7 @@ func (p *program) resultsCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "results BATCH", Short: "print the results of a batch, one a line", Args: cli.Args,
-		Long: "Prints one JSON object for every line that is finished, in the order in which they finished. It can be used while the batch runs: then it prints what there is, and says how much is missing.",
+		Long: "Prints one JSON object for every line that is finished, in the order in which they finished. It can be used while the batch runs: then it prints what there is, says how much is missing, and the exit code is 0. Once the batch is done, the exit code is 3 where some lines failed, expired or were cancelled; they have a result too.",
 		RunE: func(c *cobra.Command, args []string) error {
 			conn, err := p.connect(c.Context())
 			if err != nil {
@@ -35,8 +35,17 @@ func (p *program) resultsCommand() *cobra.Command {
 			}
 			if n < s.Total {
 				p.Say("%d of %s so far; %s is %s", n, cli.Count(s.Total, "result"), s.ID, s.State)
+				return nil
 			}
-			return nil
+			// The state anew: the last lines may have ended since.
+			if s, err = lookUp(c.Context(), conn, s.ID); err != nil {
+				return err
+			}
+			err = outcomesOf(s).verdict()
+			if err != nil {
+				p.Say("%s: %s", s.ID, lineCounts(s))
+			}
+			return err
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, all or nothing, in place of standard output")

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"nightshift/batch"
 	"nightshift/config"
 	"nightshift/internal/app"
 	"nightshift/internal/cli"
@@ -28,14 +30,14 @@ func (p *program) runCommand() *cobra.Command {
 			"With --rehearse the built-in simulator answers, with a scripted outage: no configuration, no Redis and no key are needed, and every result says so.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.out == "" {
-				return cli.Usage("e.g. "+c.CommandPath()+" "+args[0]+" -o results.jsonl", "-o OUT is missing")
+				return cli.Usage("e.g. "+again(c, args)+" -o results.jsonl", "-o OUT is missing")
 			}
 			return p.runFile(c.Context(), f, args[0])
 		},
 	}
 	c.Flags().StringVarP(&f.out, "output", "o", "", "append results to `OUT`; - is standard output")
 	c.Flags().BoolVar(&f.rehearse, "rehearse", false, "let the built-in simulator answer")
-	c.Flags().BoolVar(&f.retryFailed, "retry-failed", false, "do the lines again whose result in OUT is a failure")
+	c.Flags().BoolVar(&f.retryFailed, "retry-failed", false, "do the lines again that did not succeed: failed, expired or cancelled in OUT")
 	c.Flags().StringVar(&f.queue, "queue", "", "run as this `QUEUE`; default: the first of the configuration")
 	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who submits; default: NIGHTSHIFT_PRODUCER, else the user's name")
 	return c
@@ -55,7 +57,7 @@ func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
 		p: p, queue: q, why: purpose{f.rehearse, f.retryFailed}, producer: producer(f.producer),
 		live: newLive(), started: time.Now(),
 	}
-	if err := s.openFiles(f, file); err != nil {
+	if err := s.openFiles(ctx, f, file, stage); err != nil {
 		return err
 	}
 	defer s.in.close()
@@ -66,18 +68,42 @@ func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
 	return err
 }
 
-// openFiles checks the input and reads what the output has already.
-func (s *session) openFiles(f runFlags, file string) (err error) {
+// openFiles checks the input and reads what the output has already. It makes no
+// output before there is a Redis to work with.
+func (s *session) openFiles(ctx context.Context, f runFlags, file string, stage *stage) (err error) {
 	if s.in, err = openInput(file, s.p.In); err != nil {
 		return err
 	}
-	if s.sum, err = s.in.validate(); err == nil {
-		err = s.openOutput(f)
-	} else {
+	if s.sum, err = s.in.validate(); err != nil {
 		err = badInput(err)
+	} else if _, absent := os.Stat(f.out); f.out != "-" && absent != nil {
+		err = s.p.reach(ctx, stage)
+	}
+	if err == nil {
+		err = s.openOutput(f)
 	}
 	if err != nil {
 		s.in.close()
+	}
+	return err
+}
+
+// reach says where Redis does not answer.
+func (p *program) reach(ctx context.Context, stage *stage) error {
+	if stage.embedded {
+		return nil
+	}
+	conn, err := app.Connect(ctx, stage.cfg, p.Logger(slog.LevelWarn))
+	if err != nil {
+		return orEmbedded(err)
+	}
+	return conn.Close()
+}
+
+// orEmbedded names the way on where Redis does not answer.
+func orEmbedded(err error) error {
+	if errors.Is(err, app.ErrNoRedis) {
+		return cli.Fail("--redis embedded, or leave redis.url out, to run without one", err)
 	}
 	return err
 }
@@ -103,23 +129,25 @@ func (s *session) openOutput(f runFlags) (err error) {
 // perform runs a worker until every line has its result, or until it is
 // interrupted, and says how it went.
 func (p *program) perform(ctx context.Context, s *session, stage *stage) error {
-	if had := s.ledger.done.lines; had > 0 {
-		p.Say("%s has %d of %s already", s.out.name, had, cli.Count(s.ledger.total(), "line"))
-	}
-	if s.ledger.todo() > 0 {
+	had, all := s.ledger.done.lines, cli.Count(s.ledger.total(), "line")
+	if s.ledger.todo() == 0 {
+		p.Say("nothing to do: %s has a result for each of %s", s.out.name, all)
+	} else {
+		if had > 0 {
+			p.Say("%s has %d of %s already", s.out.name, had, all)
+		}
 		if err := p.workOff(ctx, s, stage); err != nil {
 			return err
 		}
+		p.sayRun(s, s.ledger.done.lines-had)
 	}
-	p.summarize(s)
+	p.sayOutput(s)
 	stage.after()
-	if s.ledger.done.failed > 0 {
-		if !s.why.retryFailed {
-			p.Hint("the same command with --retry-failed does the failed lines again")
-		}
-		return cli.Exit(cli.ExitSomeFailed)
+	bad := s.ledger.done.outcomes
+	if bad.total() > 0 && !s.why.retryFailed {
+		p.Hint("the same command with --retry-failed does again what did not succeed (%s)", bad)
 	}
-	return nil
+	return bad.verdict()
 }
 
 func (p *program) workOff(ctx context.Context, s *session, stage *stage) error {
@@ -128,7 +156,7 @@ func (p *program) workOff(ctx context.Context, s *session, stage *stage) error {
 		Version: app.Version(), Logger: p.Logger(slog.LevelWarn), Observer: s.live,
 	})
 	if err != nil {
-		return err
+		return orEmbedded(err)
 	}
 	if err := a.Start(ctx); err != nil {
 		return err
@@ -182,17 +210,44 @@ func (p *program) sayInterrupted(s *session, stage *stage) {
 	p.Hint("the same command again does the remaining %s", cli.Count(s.ledger.todo(), "line"))
 }
 
-// summarize says how it went.
-func (p *program) summarize(s *session) {
+// sayRun says what this process did.
+func (p *program) sayRun(s *session, lines int64) {
+	seen := s.live.sum()
+	text := fmt.Sprintf("this run: %s in %s, %s", cli.Count(lines, "line"), cli.Duration(time.Since(s.started)), cli.Count(seen.calls, "call"))
+	if seen.probes > 0 {
+		text += fmt.Sprintf(", %d of them to probe", seen.probes)
+	}
+	p.Say("%s", text)
+	if seen.avoided > 0 {
+		p.Say("  calls avoided: %s met an open breaker and were not sent", tries(seen.avoided))
+	}
+}
+
+func tries(n int64) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return fmt.Sprintf("%d tries", n)
+}
+
+// sayOutput says what the output has by now, of whichever runs.
+func (p *program) sayOutput(s *session) {
 	t := s.ledger.done
-	p.Say("done: %s in %s, results in %s", cli.Count(t.lines, "line"), cli.Duration(time.Since(s.started)), s.out.name)
-	for _, row := range [][2]string{
-		{"succeeded", fmt.Sprintf("%d, %d of them degraded", t.lines-t.failed, t.degraded)},
+	p.Say("%s: %s", s.out.where(), cli.Count(t.lines, "line"))
+	rows := [][2]string{
+		{"succeeded", fmt.Sprintf("%d, %d of them degraded", t.lines-t.outcomes.total(), t.degraded)},
 		{"failed", fmt.Sprint(t.failed)},
-		{"calls", fmt.Sprintf("%d; open breakers kept %d away", t.calls, s.live.callsAvoided())},
-		{"deferrals", fmt.Sprint(t.deferrals)},
-		{"cost", "$" + t.cost.String()},
-	} {
+	}
+	for _, row := range []struct {
+		how batch.Outcome
+		n   int64
+	}{{batch.Expired, t.expired}, {batch.Cancelled, t.cancelled}} {
+		if row.n > 0 {
+			rows = append(rows, [2]string{string(row.how), fmt.Sprint(row.n)})
+		}
+	}
+	rows = append(rows, [][2]string{{"calls", fmt.Sprint(t.calls)}, {"deferrals", fmt.Sprint(t.deferrals)}, {"cost", "$" + t.cost.String()}}...)
+	for _, row := range rows {
 		p.Say("  %-10s %s", row[0], row[1])
 	}
 }

@@ -191,7 +191,7 @@ func (s *session) advance(ctx context.Context) (done bool, err error) {
 	if err := s.take(ctx); err != nil {
 		return false, err
 	}
-	s.step = s.p.step(st)
+	s.step = s.p.wait(st)
 	s.show(ctx)
 	return st.State == batch.Done, nil
 }
@@ -200,7 +200,7 @@ func (s *session) show(ctx context.Context) {
 	s.live.show(ctx, s.p, s.conn, s.progress)
 	// The batch may be a part of the file only: the counts are the file's.
 	s.step.Done, s.step.Total = s.ledger.done.lines, s.ledger.total()
-	s.progress.Update(s.step)
+	s.progress.Update(withOutcomes(s.step, s.ledger.done.outcomes))
 }
 
 // take appends the results that are new.
@@ -236,5 +236,5 @@ func (s *session) deliver(line []byte) error {
 // old says whether it is a failed result of before this run that is to be
 // replaced by another try.
 func (s *session) old(r resultLine) bool {
-	return s.why.retryFailed && s.known && r.failed() && r.Nightshift.FinishedAt.Before(s.started)
+	return s.why.retryFailed && s.known && !r.succeeded() && r.Nightshift.FinishedAt.Before(s.started)
 }

@@ -82,10 +82,10 @@ func (p *program) listBatches(ctx context.Context, conn *app.Conn, asJSON bool) 
 	for _, s := range all {
 		rows = append(rows, []string{
 			s.ID, string(s.State), s.Queue, s.Producer, fmt.Sprintf("%d/%d", s.Total-s.Outstanding, s.Total),
-			fmt.Sprint(s.Failed + s.Expired), "$" + s.CostUSD.String(), p.Time(s.CreatedAt),
+			orDash(outcomesOf(s).String()), "$" + s.CostUSD.String(), p.Time(s.CreatedAt),
 		})
 	}
-	return cli.Table(p.Out, []string{"BATCH", "STATE", "QUEUE", "PRODUCER", "DONE", "FAILED", "COST", "CREATED"}, rows)
+	return cli.Table(p.Out, []string{"BATCH", "STATE", "QUEUE", "PRODUCER", "DONE", "NOT SUCCEEDED", "COST", "CREATED"}, rows)
 }
 
 func (p *program) printStatus(s batch.Status) error {
@@ -128,16 +128,25 @@ func lineCounts(s batch.Status) string {
 	}{
 		{s.Degraded, "of them degraded"},
 		{s.Cached, "of them cached"},
-		{s.Failed, "failed"},
-		{s.Expired, "expired"},
-		{s.Cancelled, "cancelled"},
-		{s.Outstanding, "outstanding"},
 	} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
+	if bad := outcomesOf(s).String(); bad != "" {
+		parts = append(parts, bad)
+	}
+	if s.Outstanding > 0 {
+		parts = append(parts, fmt.Sprintf("%d outstanding", s.Outstanding))
+	}
 	return strings.Join(parts, ", ")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }
 
 func cost(s batch.Status) string {
@@ -173,7 +182,7 @@ func waitCause(w batch.WaitingFor) string {
 	case w.Model != "":
 		return w.Model + " (" + what + ")"
 	case w.Reason == "retry":
-		return "its next try"
+		return "their next try"
 	}
 	return what
 }

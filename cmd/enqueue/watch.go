@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -19,7 +18,7 @@ const watchEvery = 500 * time.Millisecond
 func (p *program) watchCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch BATCH", Short: "show a batch's progress until it is done", Args: cli.Args,
-		Long: "Shows a batch's progress until it is done: a bar on a terminal, plain lines elsewhere. The exit code is 3 where some lines failed, expired or were cancelled. Ending it ends nothing else.",
+		Long: "Shows a batch's progress until it is done: a bar on a terminal, plain lines elsewhere. The exit code is 3 where some lines failed, expired or were cancelled. Ending it (^C, exit code 130) ends nothing else: the batch goes on.",
 		RunE: func(c *cobra.Command, args []string) error {
 			conn, err := p.connect(c.Context())
 			if err != nil {
@@ -27,11 +26,15 @@ func (p *program) watchCommand() *cobra.Command {
 			}
 			defer conn.Close()
 			s, err := p.watch(c.Context(), conn, args[0])
+			if err != nil && cli.Interrupted(c.Context()) {
+				p.Say("stopped watching; the batch goes on")
+				return cli.Exit(cli.ExitInterrupted)
+			}
 			if err != nil {
 				return err
 			}
 			p.Say("%s: %s; cost %s", s.ID, lineCounts(s), cost(s))
-			return verdict(s)
+			return outcomesOf(s).verdict()
 		},
 	}
 }
@@ -45,7 +48,7 @@ func (p *program) watch(ctx context.Context, conn *app.Conn, id string) (batch.S
 	progress := p.NewProgress(id, s.Total)
 	defer progress.Close()
 	for {
-		progress.Update(p.step(s))
+		progress.Update(withOutcomes(p.wait(s), outcomesOf(s)))
 		if s.State == batch.Done {
 			return s, nil
 		}
@@ -58,28 +61,36 @@ func (p *program) watch(ctx context.Context, conn *app.Conn, id string) (batch.S
 	}
 }
 
-// step is a status as progress shows it.
-func (p *program) step(s batch.Status) cli.Step {
+// wait is a status as progress shows it: how far it is, and what it waits for.
+func (p *program) wait(s batch.Status) cli.Step {
 	step := cli.Step{Done: s.Total - s.Outstanding, Total: s.Total, State: string(s.State)}
-	var notes []string
-	if s.State == batch.Waiting && len(s.WaitingFor) > 0 {
-		w := s.WaitingFor[0]
-		step.State = "waiting for " + waitCause(w)
-		notes = append(notes, "until "+p.Clock(w.Until, time.Now()))
+	if s.State != batch.Waiting || len(s.WaitingFor) == 0 {
+		return step
 	}
-	if bad := s.Failed + s.Expired + s.Cancelled; bad > 0 {
-		notes = append(notes, fmt.Sprintf("%d failed", bad))
+	w := s.WaitingFor[0]
+	step.State = "waiting for " + waitCause(w)
+	step.Brief = step.State
+	if w.Model != "" {
+		step.Brief = "waits for " + w.Model
 	}
-	step.Note = strings.Join(notes, ", ")
+	if !w.Until.IsZero() {
+		step.Note = "until " + p.Clock(w.Until, time.Now())
+		step.Brief += " until " + p.Stamp(w.Until)
+	}
 	return step
 }
 
-// verdict is the exit code of a batch that is done.
-func verdict(s batch.Status) error {
-	if s.Failed+s.Expired+s.Cancelled > 0 {
-		return cli.Exit(cli.ExitSomeFailed)
+// withOutcomes adds the lines that ended without success.
+func withOutcomes(step cli.Step, o outcomes) cli.Step {
+	bad := o.String()
+	if bad == "" {
+		return step
 	}
-	return nil
+	step.Note = strings.TrimPrefix(step.Note+", "+bad, ", ")
+	if step.Brief != "" {
+		step.Brief += ", " + bad
+	}
+	return step
 }
 
 // pause waits, or returns the context's error.

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nightshift/batch"
+	"nightshift/internal/cli"
+	"nightshift/internal/redistest"
+)
+
+func TestOutcomesAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		o    outcomes
+		want string
+	}{
+		{outcomes{}, ""},
+		{outcomes{cancelled: 120}, "120 cancelled"},
+		{outcomes{failed: 3, expired: 2}, "3 failed, 2 expired"},
+	} {
+		if got := c.o.String(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.o, got, c.want)
+		}
+	}
+}
+
+func TestProgressOfAStatus(t *testing.T) {
+	p := &program{cli.New("enqueue", nil, io.Discard, io.Discard)}
+	until := time.Now().Add(time.Second)
+	s := batch.Status{Total: 10, Outstanding: 4, State: batch.Waiting, WaitingFor: []batch.WaitingFor{{Model: "sim/large", Reason: "breaker_open", Until: until}}}
+	got := withOutcomes(p.wait(s), outcomes{cancelled: 2})
+	want := cli.Step{
+		Done: 6, Total: 10, State: "waiting for sim/large (breaker open)",
+		Note:  "until " + p.Clock(until, time.Now()) + ", 2 cancelled",
+		Brief: "waits for sim/large until " + p.Stamp(until) + ", 2 cancelled",
+	}
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	s.WaitingFor = []batch.WaitingFor{{Reason: "retry"}}
+	if got := p.wait(s); got.State != "waiting for their next try" || got.Note != "" {
+		t.Errorf("got %+v", got)
+	}
+	s.State = batch.Running
+	if got := withOutcomes(p.wait(s), outcomes{failed: 1}); got.State != "running" || got.Note != "1 failed" || got.Brief != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestReasonsAreBrief(t *testing.T) {
+	for reason, want := range map[string]string{
+		"unavailable: status 503: the provider failed": "unavailable (503)",
+		"timeout: no answer within 3s":                 "timeout: no answer within 3s",
+		"":                                             "",
+	} {
+		if got := briefly(reason); got != want {
+			t.Errorf("%q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// TestInterruptedWatchIsNoError: ending the command is how one stops looking.
+func TestInterruptedWatchIsNoError(t *testing.T) {
+	t.Parallel()
+	bin, err := exec.LookPath("enqueue") // this test binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, redis := t.TempDir(), redistest.Start(t)
+	for name, text := range map[string]string{"nightshift.yaml": configuration("127.0.0.1:1"), "in.jsonl": `{"id":"a","prompt":"Hello"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(args ...string) (*exec.Cmd, *bufio.Reader) {
+		cmd := exec.Command(bin, append(args, "--redis", redis.URL())...)
+		cmd.Dir = dir
+		said, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, bufio.NewReader(said)
+	}
+	submit, _ := start("batch", "--id", "night", "in.jsonl")
+	if err := submit.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, said := start("watch", "night")
+	if line, err := said.ReadString('\n'); err != nil || line != "night 0/1 (0%) running\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(cmd.Wait()); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if !strings.HasSuffix(string(rest), "stopped watching; the batch goes on\n") || strings.Contains(string(rest), "error") {
+		t.Errorf("it said %q", rest)
+	}
+}
