@@ -71,7 +71,7 @@ func TestSample_Loads(t *testing.T) {
 		t.Fatal(err)
 	}
 	def := mustParse(t, minimal)
-	def.Redis.Source, cfg.Guard.Producers = FromFile, nil // {} in the sample
+	cfg.Guard.Producers = nil // {} in the sample
 	for _, blocks := range [][2]any{
 		{def.Redis, cfg.Redis},
 		{def.Timezone, cfg.Timezone},
@@ -115,6 +115,22 @@ func TestSample_ShowsEveryKey(t *testing.T) {
 func covers(row, key string) bool { return row == key || strings.HasPrefix(key, row+".") }
 
 func lineOf(text []byte, n int) string { return strings.Split(string(text), "\n")[n-1] }
+
+// TestSample_NamesNoRedis: `enqueue run` embeds one unless one is named.
+func TestSample_NamesNoRedis(t *testing.T) {
+	t.Parallel()
+	cfg, err := Parse("nightshift.yaml", Sample(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Redis.Source != FromDefault {
+		t.Errorf("the Redis is named by the %s", cfg.Redis.Source)
+	}
+	named := strings.Replace(string(Sample()), "# url: redis://127.0.0.1:6379/0 ", "url: redis://10.0.0.1:6379/0 ", 1)
+	if cfg, err = Parse("nightshift.yaml", []byte(named), env); err != nil || cfg.Redis.Source != FromFile {
+		t.Errorf("its line cannot be taken into use: %v", err)
+	}
+}
 
 func TestSample_NewcomerEditsFewLines(t *testing.T) {
 	t.Parallel()

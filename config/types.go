@@ -18,23 +18,23 @@ type Config struct {
 	Queues []Queue `yaml:"queues" keyed:"Name"`
 	// When calls to a model stop, and how they start again. Each model has a breaker of its own.
 	Breaker Breaker `yaml:"breaker"`
-	// The hourly guard of producers. It is not enforced yet.
+	// The hourly guard of producers. Later: nothing does this yet, no call is counted.
 	Guard Guard `yaml:"guard"`
-	// Batches after their end.
+	// Batches after their end. Later: nothing does this yet, no batch is deleted.
 	Batches Batches `yaml:"batches"`
 	// The worker process.
 	Worker Worker `yaml:"worker"`
-	// The log of calls.
+	// The log of calls. Later: nothing does this yet, no call is logged.
 	CallLog CallLog `yaml:"call_log"`
-	// The web page.
+	// The web page, which `worker dashboard` and `worker run --dashboard` serve.
 	Dashboard Dashboard `yaml:"dashboard"`
-	// The endpoint for Prometheus, at /metrics.
+	// The endpoint for Prometheus, at /metrics, which `worker run --metrics` serves.
 	Metrics Metrics `yaml:"metrics"`
 }
 
 // Redis says where Redis is.
 type Redis struct {
-	// A redis, rediss, redis-socket, redis-sentinel or redis-cluster URL, or `embedded`: a Redis inside the process, which ends with it.
+	// A redis, rediss, redis-socket, redis-sentinel or redis-cluster URL, or `embedded`: a Redis inside the process, which ends with it. Where no Redis is named, here or elsewhere, `enqueue run` embeds one.
 	URL string `yaml:"url" default:"redis://127.0.0.1:6379/0"`
 	// Source says who named URL.
 	Source Source `yaml:"-"`
@@ -238,13 +238,13 @@ type Auto time.Duration
 
 // Guard is the hourly guard. It is not enforced yet.
 type Guard struct {
-	// Calls an hour and producer.
+	// Calls an hour and producer. Nothing does this yet: there is no limit.
 	CallsPerHour int `yaml:"calls_per_hour" default:"5000"`
-	// USD an hour and producer; 0: no limit.
+	// USD an hour and producer; 0: no limit. Nothing does this yet.
 	USDPerHour float64 `yaml:"usd_per_hour"`
-	// Calls an hour of all producers; 0: no limit.
+	// Calls an hour of all producers; 0: no limit. Nothing does this yet.
 	GlobalCallsPerHour int `yaml:"global_calls_per_hour"`
-	// What happens to lines over it: they wait, or they use rungs without a price.
+	// What happens to lines over it: they wait, or they use rungs without a price. Nothing does this yet.
 	Over string `yaml:"over" enum:"defer,degrade" default:"defer"`
 	// Limits of single producers.
 	Producers map[string]GuardProducer `yaml:"producers"`
@@ -252,15 +252,15 @@ type Guard struct {
 
 // GuardProducer is one producer's own limits.
 type GuardProducer struct {
-	// Calls an hour; 0: as for all.
+	// Calls an hour; 0: as for all. Nothing does this yet.
 	CallsPerHour int `yaml:"calls_per_hour"`
-	// USD an hour; 0: as for all.
+	// USD an hour; 0: as for all. Nothing does this yet.
 	USDPerHour float64 `yaml:"usd_per_hour"`
 }
 
 // Batches says how long batches are kept after their end.
 type Batches struct {
-	// How long a batch is kept after its end.
+	// How long a batch is kept after its end. Nothing does this yet: every batch stays in Redis.
 	Keep time.Duration `yaml:"keep" default:"168h"`
 }
 
@@ -272,15 +272,15 @@ type Worker struct {
 
 // CallLog is the log of calls.
 type CallLog struct {
-	// Calls kept in Redis.
+	// Calls kept in Redis. Nothing does this yet: no call is kept.
 	Keep int `yaml:"keep" default:"200000"`
-	// A file to which every call is appended.
+	// A file to which every call is appended. Nothing does this yet.
 	File string `yaml:"file"`
 }
 
 // Dashboard is the web page.
 type Dashboard struct {
-	// Where it listens, on loopback; `""`: nowhere.
+	// Where it listens, on loopback, with `worker dashboard` or `worker run --dashboard`; `""`: nowhere.
 	Addr string `yaml:"addr" default:"127.0.0.1:8080"`
 	// The environment variable that holds the token to log in with.
 	TokenEnv string `yaml:"token_env"`
@@ -294,6 +294,6 @@ type Dashboard struct {
 
 // Metrics is the Prometheus endpoint.
 type Metrics struct {
-	// Where it listens; `""`: nowhere.
+	// Where it listens with `worker run --metrics`; without that flag nothing is served. `""`: nowhere.
 	Addr string `yaml:"addr" default:"127.0.0.1:9464"`
 }

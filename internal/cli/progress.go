@@ -85,7 +85,7 @@ func (p *Progress) startBar(total int64) {
 		return p.step.fit(s.AvailableWidth)
 	})
 	p.bar = p.bars.New(total, mpb.BarStyle(),
-		mpb.PrependDecorators(decor.Name(p.label+" "), decor.CountersNoUnit("%d/%d ")),
+		mpb.PrependDecorators(decor.Name(p.label+" "), decor.CountersNoUnit("%d/%d")),
 		mpb.AppendDecorators(note))
 	p.err.divert(p.bars)
 }
