@@ -120,11 +120,28 @@ func (h *handler) attempt(ref batch.Ref) error {
 // beginLimit bounds the wait for Redis at the start of an attempt.
 const beginLimit = 10 * time.Second
 
+// begin asks again where no answer came: the lease may have been taken all the
+// same, and its token gets it again.
 func (h *handler) begin(ctx context.Context, l batch.Lease) (batch.Begun, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
-	return h.lines.Begin(ctx, l.Ref, l.Token)
+	for {
+		begun, err := h.lines.Begin(ctx, l.Ref, l.Token)
+		if err == nil {
+			return begun, nil
+		}
+		select {
+		case <-ctx.Done():
+			return batch.Begun{}, err
+		case <-h.stop:
+			return batch.Begun{}, err
+		case <-time.After(beginPause):
+		}
+	}
 }
+
+// beginPause is the wait before Redis is asked again.
+const beginPause = 500 * time.Millisecond
 
 // ended counts the lines that Begin itself ended.
 func (h *handler) ended(v batch.Verdict) {

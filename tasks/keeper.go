@@ -102,13 +102,13 @@ func (k *Keeper) resign(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, tickLimit)
+func (k *Keeper) round(life context.Context) {
+	ctx, cancel := context.WithTimeout(life, tickLimit)
 	defer cancel()
 	if !k.lead(ctx) {
 		return
 	}
-	if err := k.keep(ctx); err != nil && ctx.Err() == nil {
+	if err := k.keep(ctx); err != nil && life.Err() == nil {
 		k.log.Warn("keeper's round failed", "error", err)
 	}
 }

@@ -231,6 +231,55 @@ func TestVanishedTasksComeBack(t *testing.T) {
 	}
 }
 
+// A sweep that cannot finish in one round goes on in the next, and those of
+// thousands of lines take few round trips.
+func TestSweepOfManyLinesMakesProgress(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	const n = sweepMost + 1500
+	r.submit("b", n, nil)
+	ctx := context.Background()
+	for released := 0; released < n; { // a script moves some thousands at most
+		refs, err := r.store.Release(ctx, "b", 1, n, map[int]int{0: n})
+		if err != nil || len(refs) == 0 {
+			t.Fatalf("%d released, %v", released, err)
+		}
+		released += len(refs)
+	}
+	o := r.options(nil)
+	k := newKeeper("k", o, NewFleet(o.EnqueueRedis))
+	backlogs, err := r.store.Backlogs(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round, want := range []int{sweepMost, n} {
+		if err := k.sweep(ctx, backlogs, time.Now().Add(sweepAge+time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := k.queue.pending(ctx, "q"); err != nil || got != want {
+			t.Fatalf("after round %d: %d tasks, %v; want %d", round+1, got, err, want)
+		}
+		time.Sleep(10 * time.Millisecond) // ages are in milliseconds
+	}
+}
+
+// A keeper whose configuration lacks a model does not take it for closed.
+func TestUnknownBreakersWakeNobody(t *testing.T) {
+	e := batch.OutEntry{Wait: batch.Wait{Open: "p/a p/z"}}
+	for name, c := range map[string]struct {
+		open map[string]bool
+		want bool
+	}{
+		"both open":        {map[string]bool{"p/a": true, "p/z": true}, false},
+		"one is unknown":   {map[string]bool{"p/a": true}, false},
+		"none is known":    {nil, false},
+		"the known closed": {map[string]bool{"p/a": false}, true},
+	} {
+		if got := anyClosed(e, c.open); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestLinesExpireOnTime(t *testing.T) {
 	r := newRig(t, batch.Options{})
 	r.submit("b", 500, func(d *batch.Description) { d.Deadline = time.Now().Add(2 * time.Second) })

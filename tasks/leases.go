@@ -73,7 +73,7 @@ func (l *leases) renew(ctx context.Context, limit time.Duration) {
 	defer l.mu.Unlock()
 	for _, lease := range lost {
 		if cancel := l.held[lease]; cancel != nil {
-			l.log.Warn("line was finished or taken by another", "batch", lease.Ref.Batch, "line", lease.Ref.Line)
+			l.log.Info("a line is over or another's; its attempt ends", "batch", lease.Ref.Batch, "line", lease.Ref.Line)
 			cancel(batch.ErrFenced)
 		}
 	}

@@ -73,20 +73,43 @@ func (q *queues) wake(queue string, ref batch.Ref) error {
 
 func awake(s asynq.TaskState) bool { return s == asynq.TaskStatePending || s == asynq.TaskStateActive }
 
+// The states of a task that the sweep mends, as asynq writes them.
+const (
+	stateGone      = ""
+	stateArchived  = "archived"
+	stateCompleted = "completed"
+)
+
+// states returns the states of lines' tasks, stateGone where there is none, in
+// one round trip; asynq's own question is one a task and takes no context.
+func (q *queues) states(ctx context.Context, queue string, refs []batch.Ref) ([]string, error) {
+	p := q.rdb.Pipeline()
+	replies := make([]*redis.StringCmd, len(refs))
+	for i, ref := range refs {
+		replies[i] = p.HGet(ctx, "asynq:{"+queue+"}:t:"+TaskID(ref), "state")
+	}
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("look for tasks of %s: %w", queue, err)
+	}
+	states := make([]string, len(refs))
+	for i, r := range replies {
+		if err := r.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("look for task %s: %w", TaskID(refs[i]), err)
+		}
+		states[i] = r.Val()
+	}
+	return states, nil
+}
+
 // mend brings a line's task back where it vanished: deleted by hand, archived,
 // or lost by Redis.
-func (q *queues) mend(ctx context.Context, queue string, ref batch.Ref) (mended bool, err error) {
-	info, err := q.inspector.GetTaskInfo(queue, TaskID(ref))
-	switch {
-	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+func (q *queues) mend(ctx context.Context, queue string, ref batch.Ref, state string) (mended bool, err error) {
+	switch state {
+	case stateGone:
 		return true, q.enqueue(ctx, queue, ref)
-	case err != nil:
-		return false, fmt.Errorf("look for task %s: %w", TaskID(ref), err)
-	}
-	switch info.State {
-	case asynq.TaskStateArchived:
+	case stateArchived:
 		return true, q.wake(queue, ref)
-	case asynq.TaskStateCompleted:
+	case stateCompleted:
 		if err := q.inspector.DeleteTask(queue, TaskID(ref)); err != nil {
 			return false, fmt.Errorf("delete completed task %s: %w", TaskID(ref), err)
 		}

@@ -14,6 +14,9 @@ const (
 	// enqueueParallel is how many tasks are enqueued at a time: asynq has no
 	// batch call, and one goroutine is bound by the round trip.
 	enqueueParallel = 16
+	// maxAhead bounds the tasks that are pending: beyond it there is nothing to
+	// gain, and the keeper's rounds would take long.
+	maxAhead = 10_000
 	// deferredMin is the least number of deferred lines a producer may have on a
 	// starting rung; beyond max(deferredMin, slots) it gets no more.
 	deferredMin = 100
@@ -38,9 +41,9 @@ func ahead(configured, slots, begun int) int {
 		return 0
 	}
 	if configured > 0 {
-		return configured
+		return min(configured, maxAhead)
 	}
-	return max(begun, (slots+1)/2)
+	return min(max(begun, (slots+1)/2), maxAhead)
 }
 
 // release moves lines from the backlogs of a queue to asynq. A line that was

@@ -36,8 +36,11 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 	}
 	n := 0
 	for _, e := range waiting {
+		if n >= room || ctx.Err() != nil {
+			break
+		}
 		id := TaskID(e.Ref)
-		if n >= room || !anyClosed(e, open) || k.woken[id].Equal(e.Wait.Until) {
+		if !anyClosed(e, open) || k.woken[id].Equal(e.Wait.Until) {
 			continue
 		}
 		if err := k.queue.wake(queue, e.Ref); err != nil {
@@ -58,9 +61,14 @@ func anyDeferred(b batch.Backlog) bool {
 	return false
 }
 
-// anyClosed says whether a breaker that refused the line is closed now.
+// anyClosed says whether a breaker that refused the line is closed now. One
+// that this process does not know, because its configuration is another, is not
+// taken for closed: its lines would be woken for nothing, again and again.
 func anyClosed(e batch.OutEntry, open map[string]bool) bool {
-	return slices.ContainsFunc(strings.Fields(e.Wait.Open), func(m string) bool { return !open[m] })
+	return slices.ContainsFunc(strings.Fields(e.Wait.Open), func(m string) bool {
+		is, known := open[m]
+		return known && !is
+	})
 }
 
 // forgetWoken drops what can no longer be woken twice.

@@ -64,6 +64,7 @@ type Worker struct {
 	endLoops context.CancelFunc
 	loops    sync.WaitGroup
 	stopOnce sync.Once
+	stopErr  error
 }
 
 // NewWorker returns a worker that is not started.
@@ -152,24 +153,30 @@ func (w *Worker) server(q Queue) *asynq.Server {
 	})
 }
 
+// ErrStuck is Stop's when the queue did not let go in time, because Redis does
+// not answer. The process can end all the same: what the queue holds returns by
+// itself. Clients of Redis must not be closed then.
+var ErrStuck = errors.New("the queue did not stop in time: redis does not answer")
+
+// queueLimit is how long the queue may take to stop once no attempt is left.
+const queueLimit = 5 * time.Second
+
 // Stop takes no more tasks, starts no further call, lets calls in flight finish
 // within the shutdown timeout (or until ctx ends), and hands the rest back unspent.
 func (w *Worker) Stop(ctx context.Context) error {
-	w.stopOnce.Do(func() { w.shutdown(ctx) })
-	return nil
+	w.stopOnce.Do(func() { w.stopErr = w.shutdown(ctx) })
+	return w.stopErr
 }
 
-func (w *Worker) shutdown(ctx context.Context) {
+func (w *Worker) shutdown(ctx context.Context) error {
 	if w.endLoops == nil {
-		return // never started
+		return nil // never started
 	}
 	close(w.stop)
 	for _, h := range w.handlers {
 		h.gate.shut()
 	}
-	for _, s := range w.servers {
-		s.Stop()
-	}
+	pulling := w.each((*asynq.Server).Stop) // takes long where Redis is silent
 	done := w.attemptsDone()
 	limit := time.NewTimer(w.opts.ShutdownTimeout)
 	defer limit.Stop()
@@ -184,12 +191,41 @@ func (w *Worker) shutdown(ctx context.Context) {
 	case <-time.After(queueGrace / 2): // their last writes
 	}
 	close(w.giveUp)
-	for _, s := range w.servers {
-		s.Shutdown()
-	}
 	<-done
 	w.endLoops()
 	w.loops.Wait()
+	return w.stopQueues(pulling)
+}
+
+// stopQueues ends asynq's servers, or leaves them when they do not end.
+func (w *Worker) stopQueues(pulling <-chan struct{}) error {
+	limit := time.After(queueLimit)
+	select {
+	case <-pulling:
+	case <-limit:
+		return ErrStuck
+	}
+	select {
+	case <-w.each((*asynq.Server).Shutdown):
+		return nil
+	case <-limit:
+		return ErrStuck
+	}
+}
+
+// each does something to all servers at once; the channel is closed when it is
+// done for all.
+func (w *Worker) each(do func(*asynq.Server)) <-chan struct{} {
+	var all sync.WaitGroup
+	for _, s := range w.servers {
+		all.Go(func() { do(s) })
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	return done
 }
 
 func (w *Worker) attemptsDone() <-chan struct{} {

@@ -319,6 +319,33 @@ func TestCase54_RedisAwayWhileAnAnswerArrives(t *testing.T) {
 	}
 }
 
+// A begin whose reply was lost is asked again with its token: the line is not
+// held until the end of a lease that nobody knows of, and no crash is counted.
+func TestBeginWithALostReply(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 1, nil)
+	lost := &lostBegin{Lines: r.store}
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome { return answer(q) },
+		func(o *Options) { o.Lines = lost })
+	if s := r.done("b", 15*time.Second); s.Succeeded != 1 || !lost.done.Load() {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// lostBegin loses the reply of the first begin.
+type lostBegin struct {
+	Lines
+	done atomic.Bool
+}
+
+func (l *lostBegin) Begin(ctx context.Context, ref batch.Ref, token string) (batch.Begun, error) {
+	b, err := l.Lines.Begin(ctx, ref, token)
+	if l.done.CompareAndSwap(false, true) {
+		return batch.Begun{}, errors.New("the connection was reset")
+	}
+	return b, err
+}
+
 func redisOptions(s *redistest.Server) asynq.RedisClientOpt {
 	return asynq.RedisClientOpt{Addr: s.Addr}
 }

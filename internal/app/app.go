@@ -260,5 +260,8 @@ func (a *App) stop(ctx context.Context) error {
 	}
 	a.loops.Wait()
 	a.calls.Close()
+	if err := errors.Join(errs...); errors.Is(err, tasks.ErrStuck) {
+		return err // its clients are in use still; they end with the process
+	}
 	return errors.Join(append(errs, a.conn.Close())...)
 }

@@ -72,7 +72,7 @@ func (r *Redis) MakeRedisClient() any {
 // idempotent, so its retries are safe.
 func (r *Redis) State() redis.UniversalClient {
 	return r.client(func(o *redis.UniversalOptions) {
-		o.MaxRetries = 3
+		o.MaxRetries, o.ContextTimeoutEnabled = 3, true
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout = 5*time.Second, 5*time.Second, 5*time.Second
 		o.PoolSize = 64
 	})
@@ -92,7 +92,7 @@ func (r *Redis) Queue() redis.UniversalClient {
 // all, and retries nothing by itself.
 func (r *Redis) Breaker() redis.UniversalClient {
 	return r.client(func(o *redis.UniversalOptions) {
-		o.MaxRetries = -1
+		o.MaxRetries, o.ContextTimeoutEnabled = -1, true
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 		o.PoolSize = 64
 	})
