@@ -18,7 +18,7 @@ func (p *program) statusCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "status [BATCH]", Short: "how far a batch is, or all of them", Args: cli.Args,
-		Long: "Shows a batch: its counts, its rate and when it will be done, its cost, and what it waits for. Without BATCH, a table of all, newest first.",
+		Long: "Shows a batch: its counts, its rate and when it will be done, its cost, and what it waits for. Without BATCH, a table of all, newest first. Lines that did not succeed are told apart: failed, expired, cancelled.",
 		RunE: func(c *cobra.Command, args []string) error {
 			conn, err := p.connect(c.Context())
 			if err != nil {

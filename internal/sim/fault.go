@@ -3,8 +3,10 @@ package sim
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -66,6 +68,9 @@ var faults = map[Kind]shape{
 	Reset:        {},
 	Slow:         {late: true},
 }
+
+// Kinds returns every kind of fault, sorted.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(faults)) }
 
 // write sends a fault's response; now is for dates.
 func (f Fault) write(w http.ResponseWriter, now time.Time) {

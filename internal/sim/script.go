@@ -173,7 +173,7 @@ func (f Fault) validate(at string) error {
 	_, known := faults[f.Kind]
 	switch {
 	case !known:
-		return fmt.Errorf("%s.kind: %q is none of %v", at, f.Kind, slices.Sorted(maps.Keys(faults)))
+		return fmt.Errorf("%s.kind: %q is none of %v", at, f.Kind, Kinds())
 	case f.From < 0, f.To < 0, f.To > 0 && f.To <= f.From:
 		return fmt.Errorf("%s: want 0 <= from < to", at)
 	case f.FirstCall < 0, f.LastCall < 0, f.LastCall > 0 && f.LastCall < f.FirstCall:
