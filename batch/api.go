@@ -21,6 +21,7 @@ type Record struct {
 // Backlog is an unfinished batch as the keeper sees it.
 type Backlog struct {
 	Description
+	Now       time.Time // the clock of Redis at the read, by which Deadline passes
 	Cancelled bool
 	Waiting   int64 // lines not yet released
 	Out       int64 // released, without a record

@@ -46,23 +46,30 @@ func (s *Redis) Begin(ctx context.Context, ref Ref, token string) (Begun, error)
 	if err != nil {
 		return Begun{}, fmt.Errorf("begin %s: %w", ref, err)
 	}
+	now, err := strconv.ParseInt(v[1].(string), 10, 64)
+	if err != nil {
+		return Begun{}, fmt.Errorf("begin %s: %w", ref, err)
+	}
+	b := Begun{Now: fromMS(now)}
 	switch code := v[0].(int64); code {
 	case beginGranted:
-		return s.granted(ctx, Lease{ref, token}, v[1:])
+		b.Verdict = Granted
+		return s.granted(ctx, Lease{ref, token}, b, v[2:])
 	case beginHeld:
-		wait, err := strconv.ParseInt(v[1].(string), 10, 64)
+		wait, err := strconv.ParseInt(v[2].(string), 10, 64)
 		if err != nil {
 			return Begun{}, fmt.Errorf("begin %s: %w", ref, err)
 		}
-		return Begun{Verdict: Held, HeldFor: time.Duration(wait) * time.Millisecond}, nil
+		b.Verdict, b.HeldFor = Held, time.Duration(wait)*time.Millisecond
 	default:
-		return Begun{Verdict: verdicts[code]}, nil
+		b.Verdict = verdicts[code]
 	}
+	return b, nil
 }
 
-// granted reads a grant and the line itself. If that fails, the lease is given
+// granted adds to b what a grant says, and the line itself. If that fails, the lease is given
 // back, so that the line need not wait for its end.
-func (s *Redis) granted(ctx context.Context, l Lease, v []any) (b Begun, err error) {
+func (s *Redis) granted(ctx context.Context, l Lease, b Begun, v []any) (_ Begun, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("begin %s: %w", l.Ref, err)
@@ -71,7 +78,6 @@ func (s *Redis) granted(ctx context.Context, l Lease, v []any) (b Begun, err err
 			_ = s.Suspend(back, l, b.Progress, Wait{}) // else the lease ends by itself
 		}
 	}()
-	b = Begun{Verdict: Granted}
 	if body := v[4].(string); body != "" {
 		if err := json.Unmarshal([]byte(body), &b.Progress); err != nil {
 			return b, fmt.Errorf("read progress: %w", err)

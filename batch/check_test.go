@@ -71,7 +71,7 @@ func (m *machine) checkOut(t *rapid.T) {
 	}
 	meta, err := m.b.rdb.HGetAll(m.tb.Context(), metaKey(m.id)).Result()
 	expect(t, err)
-	b, err := state(meta).backlog(int64(len(out)))
+	b, err := state(meta).backlog(m.id, int64(len(out)))
 	expect(t, err)
 	if b.Cancelled != m.m.cancelled {
 		t.Fatalf("cancelled %v, want %v", b.Cancelled, m.m.cancelled)

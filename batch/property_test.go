@@ -136,6 +136,9 @@ func (m *machine) begin(t *rapid.T) {
 		if got.Verdict != verdict || got.HeldFor != held || got.Crashes != crashes {
 			t.Fatalf("begin %s by %s: %+v, want %d %s %d", ref, token, got, verdict, held, crashes)
 		}
+		if !got.Now.Equal(m.b.clock.t) {
+			t.Fatalf("begin %s at %s, it is %s", ref, got.Now, m.b.clock.t)
+		}
 		if verdict != Granted {
 			return
 		}

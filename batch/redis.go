@@ -95,6 +95,14 @@ func (s *Redis) now(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
+// orTest is the time that Redis told, unless a test has its own.
+func (s *Redis) orTest(told time.Time) time.Time {
+	if s.opt.Now != nil {
+		return s.opt.Now()
+	}
+	return told
+}
+
 func ms(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -1,8 +1,10 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,44 +18,52 @@ import (
 const endPiece = 1000
 
 // Backlogs returns what the keeper needs to know of every unfinished batch
-// whose submission is complete, oldest first.
+// whose submission is complete, oldest first. One that cannot be read, e.g.
+// because its description is damaged, holds up no other: the rest come back
+// beside an error that joins those of all such batches.
 func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
 	ids, err := s.rdb.ZRange(ctx, liveKey, 0, -1).Result()
 	if err != nil || len(ids) == 0 {
 		return nil, wrap("read backlogs", err)
 	}
+	var clock *redis.TimeCmd
 	metas := make([]*redis.MapStringStringCmd, len(ids))
 	outs := make([]*redis.IntCmd, len(ids))
-	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
+		clock = p.Time(ctx)
 		for i, id := range ids {
 			metas[i] = p.HGetAll(ctx, metaKey(id))
 			outs[i] = p.HLen(ctx, key(id, "out"))
 		}
 		return nil
-	}); err != nil {
+	})
+	if err := clock.Err(); err != nil { // it fails where no batch is to blame
 		return nil, fmt.Errorf("read backlogs: %w", err)
 	}
+	now := s.orTest(clock.Val())
 	var all []Backlog
 	var over []any
+	var errs []error
 	for i, id := range ids {
 		m := state(metas[i].Val())
+		err := cmp.Or(metas[i].Err(), outs[i].Err())
 		switch {
+		case err != nil:
 		case m.finished() || len(m) == 0:
 			over = append(over, id)
 		case m.committed():
-			b, err := m.backlog(outs[i].Val())
-			if err != nil {
-				return nil, fmt.Errorf("read backlog of %s: %w", id, err)
+			var b Backlog
+			if b, err = m.backlog(id, outs[i].Val()); err == nil {
+				b.Now = now
+				all = append(all, b)
 			}
-			all = append(all, b)
 		}
+		errs = append(errs, wrap("read backlog of "+id, err))
 	}
 	if len(over) > 0 {
-		if err := s.rdb.ZRem(ctx, liveKey, over...).Err(); err != nil {
-			return all, fmt.Errorf("read backlogs: %w", err)
-		}
+		errs = append(errs, wrap("forget finished batches", s.rdb.ZRem(ctx, liveKey, over...).Err()))
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // Release moves up to n lines from the cursor to out, at most room[c] of class

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,10 +35,14 @@ func (m state) committed() bool { return m["committed"] != "" }
 func (m state) finished() bool  { return m["finished_at"] != "" }
 func (m state) cancelled() bool { return m["cancelled_at"] != "" }
 
-func (m state) description() (Description, error) {
+// description is that of the batch id; one of another ID is damaged.
+func (m state) description(id string) (Description, error) {
 	var d Description
 	if err := json.Unmarshal([]byte(m["d"]), &d); err != nil {
 		return d, fmt.Errorf("read description: %w", err)
+	}
+	if d.ID != id {
+		return d, fmt.Errorf("read description: it is that of %q", d.ID)
 	}
 	d.Total = m.int("total")
 	d.Deadline = fromMS(m.int("deadline"))
@@ -59,8 +64,8 @@ func (m state) byClass(prefix string) map[int]int64 {
 	return out
 }
 
-func (m state) backlog(out int64) (Backlog, error) {
-	d, err := m.description()
+func (m state) backlog(id string, out int64) (Backlog, error) {
+	d, err := m.description(id)
 	b := Backlog{Description: d, Cancelled: m.cancelled(), Out: out, Classes: m.byClass("w:"), Deferred: map[int]int{}}
 	for _, n := range b.Classes {
 		b.Waiting += n
@@ -84,7 +89,8 @@ func (s *Redis) Status(ctx context.Context, id string) (Status, error) {
 }
 
 // List returns the status of all batches, newest first. Finished ones cost one
-// small hash each.
+// small hash each. Batches that cannot be read are left out; the others come
+// back beside an error that joins those of all such batches.
 func (s *Redis) List(ctx context.Context) ([]Status, error) {
 	ids, err := s.rdb.ZRevRange(ctx, allKey, 0, -1).Result()
 	if err != nil || len(ids) == 0 {
@@ -101,13 +107,18 @@ type statusParts struct {
 	out        *redis.IntCmd
 }
 
+func (p statusParts) err() error {
+	return cmp.Or(p.meta.Err(), p.rate.Err(), p.waits.Err(), p.out.Err())
+}
+
+// statuses returns what it can read, and the joined errors of the rest.
 func (s *Redis) statuses(ctx context.Context, ids []string) ([]Status, error) {
 	parts := make([]statusParts, len(ids))
 	now, err := s.now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
 			// The keys of a line's life are gone or small once a batch is over.
 			parts[i] = statusParts{
@@ -116,26 +127,34 @@ func (s *Redis) statuses(ctx context.Context, ids []string) ([]Status, error) {
 			}
 		}
 		return nil
-	}); err != nil {
-		return nil, err
+	})
+	var refused redis.Error
+	if err != nil && !errors.As(err, &refused) {
+		return nil, err // no batch is to blame
 	}
+	var errs []error
 	all := make([]Status, 0, len(ids))
 	for i, id := range ids {
+		if err := parts[i].err(); err != nil {
+			errs = append(errs, wrap("batch "+id, err))
+			continue
+		}
 		if len(parts[i].meta.Val()) == 0 {
 			continue // deleted meanwhile
 		}
-		st, err := parts[i].status(now)
+		st, err := parts[i].status(id, now)
 		if err != nil {
-			return nil, fmt.Errorf("batch %s: %w", id, err)
+			errs = append(errs, wrap("batch "+id, err))
+			continue
 		}
 		all = append(all, st)
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
-func (p statusParts) status(now time.Time) (Status, error) {
+func (p statusParts) status(id string, now time.Time) (Status, error) {
 	m := state(p.meta.Val())
-	d, err := m.description()
+	d, err := m.description(id)
 	if err != nil {
 		return Status{}, err
 	}

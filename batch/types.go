@@ -114,6 +114,7 @@ const (
 // Begun is the answer of Begin.
 type Begun struct {
 	Verdict     Verdict
+	Now         time.Time     // the clock of Redis at the begin, by which the deadline passes
 	HeldFor     time.Duration // Held
 	Line        Line          // Granted
 	Progress    Progress      // Granted
