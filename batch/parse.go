@@ -21,6 +21,9 @@ func parseLine(raw []byte) (Line, error) {
 	if !utf8.Valid(raw) {
 		return Line{}, errors.New("it is not UTF-8")
 	}
+	if tooDeep(raw) { // encoding/json calls it no JSON at some depth
+		return Line{}, fmt.Errorf("it is nested deeper than %d levels", maxNesting)
+	}
 	if err := checkJSON(raw); err != nil {
 		return Line{}, err
 	}

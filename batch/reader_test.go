@@ -131,15 +131,17 @@ func TestCase32_LongLines(t *testing.T) {
 func TestCase33_BadLinesAreNamed(t *testing.T) {
 	ok := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"messages":[{}]}}`
 	for text, want := range map[string]string{
-		`not json`:                           "it is not JSON: invalid character 'o' in literal null (expecting 'u') at byte 2",
-		`{"id":"a",`:                         "it is not JSON: unexpected end of JSON input at byte 10",
-		`[1]`:                                "it is an array, not an object",
-		`"x"`:                                "it is a string, not an object",
-		`{}`:                                 `it is not a request: it has neither "custom_id" and "body" nor "id" and "prompt"`,
-		"{\"id\":\"\xff\",\"prompt\":\"x\"}": "it is not UTF-8",
-		strings.Replace(ok, `"a"`, `""`, 1):  "custom_id: it is empty",
-		strings.Replace(ok, `"a"`, `7`, 1):   "custom_id: it is a number, not a string",
-		strings.Replace(ok, `"custom_id":"a",`, ``, 1):                               "custom_id: it is missing",
+		`not json`:   "it is not JSON: invalid character 'o' in literal null (expecting 'u') at byte 2",
+		`{"id":"a",`: "it is not JSON: unexpected end of JSON input at byte 10",
+		`[1]`:        "it is an array, not an object",
+		`"x"`:        "it is a string, not an object",
+		`{"id":"a","prompt":"x","metadata":{"m":` + nested(999) + `}}`: "it is nested deeper than 1000 levels",
+		nested(20_000):                                 "it is nested deeper than 1000 levels",
+		`{}`:                                           `it is not a request: it has neither "custom_id" and "body" nor "id" and "prompt"`,
+		"{\"id\":\"\xff\",\"prompt\":\"x\"}":           "it is not UTF-8",
+		strings.Replace(ok, `"a"`, `""`, 1):            "custom_id: it is empty",
+		strings.Replace(ok, `"a"`, `7`, 1):             "custom_id: it is a number, not a string",
+		strings.Replace(ok, `"custom_id":"a",`, ``, 1): "custom_id: it is missing",
 		strings.Replace(ok, `"a"`, `"`+strings.Repeat("é", 257)+`"`, 1):              "custom_id: it has 514 bytes; 512 are allowed",
 		strings.Replace(ok, `POST`, `GET`, 1):                                        `method: it is "GET", not "POST"`,
 		strings.Replace(ok, `"method":"POST",`, ``, 1):                               `method: it is "", not "POST"`,
@@ -171,6 +173,18 @@ func TestCase33_BadLinesAreNamed(t *testing.T) {
 	}
 	if lines, bad := readAll(t, reader(t, strings.Replace(ok, `[{}]`, `[{}],"stream":false`, 1))); len(lines) != 1 {
 		t.Errorf("stream false is refused: %v", bad)
+	}
+}
+
+// nested is an array in an array and so on, that many of them.
+func nested(levels int) string {
+	return strings.Repeat("[", levels) + strings.Repeat("]", levels)
+}
+
+func TestReader_NestingThatIsAllowed(t *testing.T) {
+	text := `{"id":"a","prompt":"` + strings.Repeat(`[{\"`, 2000) + `","metadata":{"m":` + nested(998) + `}}`
+	if lines, bad := readAll(t, reader(t, text)); len(lines) != 1 {
+		t.Errorf("bad %v", bad)
 	}
 }
 

@@ -21,7 +21,8 @@ func NewResultID() string {
 }
 
 // Encode returns the result as one output line without a newline. A body that
-// is not JSON, e.g. a provider's error page, becomes a JSON string.
+// is not JSON, e.g. a provider's error page, or nested too deep for the readers
+// of the results, becomes a JSON string.
 func (r Result) Encode() ([]byte, error) {
 	if r.Response != nil {
 		resp := *r.Response
@@ -47,7 +48,7 @@ func jsonOrString(b json.RawMessage) json.RawMessage {
 	if !utf8.Valid(b) {
 		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	}
-	if json.Valid(b) {
+	if !tooDeep(b) && json.Valid(b) {
 		return b
 	}
 	s, err := json.Marshal(string(b))

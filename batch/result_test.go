@@ -38,6 +38,12 @@ func TestResult_Encode(t *testing.T) {
 	if got, err = r.Encode(); err != nil || !strings.Contains(string(got), `"body":"<html>`) && !strings.Contains(string(got), `"body":"\u003chtml`) {
 		t.Errorf("%s, %v", got, err)
 	}
+	for levels, quote := range map[int]string{1000: "", 1001: `"`} {
+		r.Response.Body = []byte(nested(levels))
+		if got, err = r.Encode(); err != nil || !strings.Contains(string(got), `"body":`+quote+"[[[") {
+			t.Errorf("a body of %d levels: %.80s, %v", levels, got, err)
+		}
+	}
 	if strings.Contains(string(got), "\n") {
 		t.Errorf("a newline in %s", got)
 	}

@@ -195,6 +195,20 @@ func TestKeptBodyIsBounded(t *testing.T) {
 	}
 }
 
+func TestAnswerNestedTooDeepIsUnavailable(t *testing.T) {
+	for levels, want := range map[int]Kind{999: OK, 1000: Unavailable} {
+		extra := `{"x":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `,"quoted":"` + strings.Repeat("[", 2000) + `",`
+		_, refusal := readResponse(200, http.Header{}, []byte(strings.Replace(okBody, "{", extra, 1)), noon)
+		got := OK
+		if refusal != nil {
+			got = refusal.Kind
+		}
+		if got != want {
+			t.Errorf("%d levels: %s, want %s", levels, got, want)
+		}
+	}
+}
+
 func FuzzReadResponse(f *testing.F) {
 	for _, e := range corpus(f) {
 		f.Add(e.Status, e.body())
