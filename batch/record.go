@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"nightshift/provider"
 )
 
@@ -103,8 +105,12 @@ func fixedResultID(ref Ref) string {
 	return resultIDPrefix + hex.EncodeToString(sum[:12])
 }
 
-// resultsPage is how many records are read in one round trip.
-const resultsPage = 256
+// The bounds of what is read in one round trip: so many records and, but for a
+// single one that is longer, so many bytes of them as they are kept.
+const (
+	resultsPage  = 256
+	resultsBytes = 1 << 20
+)
 
 // Results calls yield with each record from the given offset in finishing
 // order and returns the next offset, also with an error: every record before it
@@ -121,7 +127,7 @@ func (s *Redis) Results(ctx context.Context, id string, offset int64, yield func
 		if err != nil {
 			return offset, fmt.Errorf("read results of %s: %w", id, err)
 		}
-		if n < resultsPage {
+		if n == 0 {
 			return offset, nil
 		}
 	}
@@ -134,10 +140,14 @@ type recordReader struct {
 	lines []Line
 }
 
-// page yields up to a page of records and returns how many log entries are done.
+// page yields up to a page of records and returns how many log entries are
+// done; none at the log's end.
 func (r *recordReader) page(ctx context.Context, offset int64, yield func(Record) error) (int64, error) {
 	numbers, err := r.s.rdb.LRange(ctx, key(r.d.ID, "log"), offset, offset+resultsPage-1).Result()
 	if err != nil || len(numbers) == 0 {
+		return 0, err
+	}
+	if numbers, err = r.bound(ctx, numbers); err != nil {
 		return 0, err
 	}
 	values, err := r.s.rdb.HMGet(ctx, key(r.d.ID, "rec"), numbers...).Result()
@@ -158,6 +168,26 @@ func (r *recordReader) page(ctx context.Context, offset int64, yield func(Record
 		}
 	}
 	return int64(len(numbers)), nil
+}
+
+// bound returns the first of the lines whose records fit into a page, at least one.
+func (r *recordReader) bound(ctx context.Context, numbers []string) ([]string, error) {
+	sizes := make([]*redis.IntCmd, len(numbers))
+	if _, err := r.s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, n := range numbers {
+			sizes[i] = p.HStrLen(ctx, key(r.d.ID, "rec"), n)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	var sum int64
+	for i, size := range sizes {
+		if sum += size.Val(); i > 0 && sum > resultsBytes {
+			return numbers[:i], nil
+		}
+	}
+	return numbers, nil
 }
 
 func (r *recordReader) record(ctx context.Context, number, text string) (Record, error) {
