@@ -110,6 +110,10 @@ func (h *handler) attempt(ref batch.Ref) error {
 		h.ended(begun.Verdict)
 		return nil
 	}
+	// The deadline passes by the clock of Redis; from here on it is on ours.
+	if d := &begun.Description.Deadline; !d.IsZero() {
+		*d = d.Add(h.now().Sub(begun.Now))
+	}
 	h.leases.add(lease, cancel)
 	defer h.leases.remove(lease)
 	h.pace.begin(h.now())

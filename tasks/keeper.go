@@ -133,19 +133,16 @@ func (k *Keeper) lead(ctx context.Context) bool {
 }
 
 func (k *Keeper) keep(ctx context.Context) error {
-	backlogs, err := k.backlog.Backlogs(ctx)
-	if err != nil {
-		return err
-	}
-	now := k.now()
 	// What fails for one batch or queue must not hold up the others.
-	errs := []error{k.endDead(ctx, backlogs, now)}
+	backlogs, err := k.backlog.Backlogs(ctx)
+	now := k.now()
+	errs := []error{err, k.endDead(ctx, backlogs)}
 	wake := due(&k.woke, now, wakeEvery)
 	for queue, mine := range byQueue(backlogs) {
-		errs = append(errs, k.fill(ctx, queue, mine, wake, now))
+		errs = append(errs, k.fill(ctx, queue, mine, wake))
 	}
 	if due(&k.swept, now, sweepEvery) {
-		errs = append(errs, k.sweep(ctx, backlogs, now))
+		errs = append(errs, k.sweep(ctx, backlogs))
 	}
 	return errors.Join(errs...)
 }
@@ -170,7 +167,7 @@ func byQueue(backlogs []batch.Backlog) map[string][]batch.Backlog {
 }
 
 // fill tops a queue up: first the lines that can go on, then new ones.
-func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlog, wake bool, now time.Time) error {
+func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlog, wake bool) error {
 	slots, begun := k.strength(queue)
 	if slots == 0 {
 		return nil // nobody serves it
@@ -187,5 +184,5 @@ func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlo
 		}
 		room -= n
 	}
-	return k.release(ctx, queue, backlogs, room, slots, now)
+	return k.release(ctx, queue, backlogs, room, slots)
 }

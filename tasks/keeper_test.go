@@ -42,8 +42,7 @@ func TestCase29_KeeperDiesInTheMiddleOfARelease(t *testing.T) {
 	if err := first.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	// A minute later, by the clock of the next keeper.
-	r.worker(c, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(sweepAge + time.Second) } })
+	r.worker(c, r.aMinuteLater)
 	if s := r.done("b", 40*time.Second); s.Succeeded != 20 {
 		t.Errorf("status: %+v", s)
 	}
@@ -224,7 +223,7 @@ func TestVanishedTasksComeBack(t *testing.T) {
 	}
 	r.worker(hold, func(o *Options) {
 		shut(o)
-		o.Now = func() time.Time { return time.Now().Add(sweepAge + time.Second) }
+		r.aMinuteLater(o)
 	})
 	if s := r.done("b", 40*time.Second); s.Succeeded != 2 {
 		t.Errorf("status: %+v", s)
@@ -251,14 +250,30 @@ func TestSweepOfManyLinesMakesProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	backlogs[0].Now = backlogs[0].Now.Add(sweepAge + time.Second)
 	for round, want := range []int{sweepMost, n} {
-		if err := k.sweep(ctx, backlogs, time.Now().Add(sweepAge+time.Second)); err != nil {
+		if err := k.sweep(ctx, backlogs); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := k.queue.pending(ctx, "q"); err != nil || got != want {
 			t.Fatalf("after round %d: %d tasks, %v; want %d", round+1, got, err, want)
 		}
 		time.Sleep(10 * time.Millisecond) // ages are in milliseconds
+	}
+}
+
+// A worker whose clock is ahead of Redis does not take a deadline for passed.
+func TestDeadlinesAreOfTheClockOfRedis(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 5, func(d *batch.Description) { d.Deadline = time.Now().Add(time.Minute) })
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		if left := time.Until(q.Deadline.Add(-time.Hour)); left < 0 || left > time.Minute {
+			t.Errorf("%s are left by the worker's clock", left)
+		}
+		return answer(q)
+	}, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Hour) } })
+	if s := r.done("b", 20*time.Second); s.Succeeded != 5 {
+		t.Errorf("status: %+v", s)
 	}
 }
 
@@ -278,6 +293,18 @@ func TestUnknownBreakersWakeNobody(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+}
+
+// One batch that cannot be read, as one of a newer version might be, stops no other.
+func TestADamagedBatchStopsNoOther(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("bad", 5, nil)
+	r.submit("good", 5, nil)
+	if err := r.client(1).HSet(context.Background(), "nightshift:{b:bad}:meta", "d", "{broken").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome { return answer(q) }, nil)
+	r.done("good", 20*time.Second)
 }
 
 func TestLinesExpireOnTime(t *testing.T) {

@@ -140,6 +140,15 @@ func (r *rig) options(c climb) Options {
 	}
 }
 
+// aMinuteLater lets a worker live a little more than a minute from now, so that
+// its keeper looks for the tasks of lines that were just released.
+func (r *rig) aMinuteLater(o *Options) {
+	later := batch.NewRedis(r.client(3), batch.Options{
+		Now: func() time.Time { return time.Now().Add(sweepAge + time.Second) },
+	})
+	o.Lines, o.Backlog = later, later
+}
+
 func (r *rig) client(retries int) redis.UniversalClient {
 	c := redis.NewClient(&redis.Options{
 		Addr: r.redis.Addr, MaxRetries: retries, MinRetryBackoff: 50 * time.Millisecond, MaxRetryBackoff: 500 * time.Millisecond,

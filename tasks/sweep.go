@@ -23,14 +23,15 @@ const (
 	sweepPiece = 500
 )
 
-// endDead ends lines of batches that were cancelled or whose deadline passed.
-func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog, now time.Time) error {
+// endDead ends lines of batches that were cancelled or whose deadline passed,
+// by the clock of Redis.
+func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog) error {
 	var errs []error
 	for _, b := range backlogs {
 		switch {
 		case b.Cancelled:
 			errs = append(errs, k.end(ctx, b, batch.Cancelled))
-		case !b.Deadline.IsZero() && !now.Before(b.Deadline):
+		case !b.Deadline.IsZero() && !b.Now.Before(b.Deadline):
 			errs = append(errs, k.end(ctx, b, batch.Expired))
 		}
 	}
@@ -56,13 +57,13 @@ func (k *Keeper) end(ctx context.Context, b batch.Backlog, o batch.Outcome) erro
 // sweep looks for the tasks of lines that were released long ago and that no
 // live lease holds, and brings back those that vanished. What it does not get
 // to in one round, the oldest first, is left for the next.
-func (k *Keeper) sweep(ctx context.Context, backlogs []batch.Backlog, now time.Time) error {
+func (k *Keeper) sweep(ctx context.Context, backlogs []batch.Backlog) error {
 	var errs []error
 	for _, b := range backlogs {
 		if b.Out == 0 || b.Cancelled {
 			continue
 		}
-		old, err := k.old(ctx, b.ID, now)
+		old, err := k.old(ctx, b.ID, b.Now)
 		errs = append(errs, err)
 		for piece := range slices.Chunk(old, sweepPiece) {
 			if err := k.sweepPiece(ctx, b, piece); err != nil {

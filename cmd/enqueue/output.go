@@ -65,12 +65,22 @@ func (o *output) is(path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(mine, other)
 }
 
-// append adds one line.
+// append adds one line, or nothing: what a full disk took of it is cut off again,
+// so that a later line never joins a piece of this one.
 func (o *output) append(line []byte) error {
-	if _, err := o.w.Write(append(bytes.Clone(line), '\n')); err != nil {
-		return fmt.Errorf("append to %s: %w", o.name, err)
+	n, err := o.w.Write(append(bytes.Clone(line), '\n'))
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("append to %s: %w", o.name, err)
+	if n == 0 || o.file == nil {
+		return err
+	}
+	size, seekErr := o.file.Seek(0, io.SeekEnd)
+	if seekErr == nil {
+		seekErr = o.file.Truncate(size - int64(n))
+	}
+	return errors.Join(err, seekErr)
 }
 
 // close writes the file through to the disk.
@@ -117,6 +127,8 @@ func (o *output) foreign(where string) error {
 
 // startsLikeResult says whether a piece of a line can be the beginning of a result.
 func startsLikeResult(piece []byte) bool {
+	// Where power failed, some file systems leave zeros for what was not written.
+	piece = bytes.TrimRight(piece, "\x00")
 	head := []byte(`{"id":"`)
 	n := min(len(head), len(piece))
 	return bytes.Equal(piece[:n], head[:n]) && !json.Valid(piece)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"nightshift/batch"
@@ -42,6 +43,7 @@ type session struct {
 	offset int64    // of its results that were taken
 	known  bool     // it was there before this run
 	step   cli.Step // what the progress says of it
+	broken bool     // the output takes no more
 }
 
 // base names the batches of this input and output, so that the same command
@@ -162,17 +164,27 @@ func (s *session) follow(ctx context.Context) error {
 }
 
 // passes says whether an error may pass by itself: anything but one of the
-// output, for a while.
+// output, unless its disk is full, for a while.
 func (s *session) passes(err error, lost *time.Time) bool {
-	var fatal *outputError
-	if errors.As(err, &fatal) || errors.Is(err, batch.ErrNotFound) {
+	var output *outputError
+	full := errors.Is(err, syscall.ENOSPC)
+	if errors.As(err, &output) && !full || errors.Is(err, batch.ErrNotFound) {
+		s.broken = output != nil
 		return false
 	}
 	if lost.IsZero() {
 		*lost = time.Now()
-		s.progress.Event("redis does not answer, waiting for it: %v", err)
+		if full {
+			s.progress.Event("the disk is full, waiting for room: %v", err)
+		} else {
+			s.progress.Event("redis does not answer, waiting for it: %v", err)
+		}
 	}
-	return time.Since(*lost) < followPatience
+	if time.Since(*lost) < followPatience {
+		return true
+	}
+	s.broken = full
+	return false
 }
 
 // outputError is an error of writing results, which no waiting mends.
@@ -184,7 +196,7 @@ func (e *outputError) Unwrap() error { return e.err }
 // advance takes the results that are new and shows where the batch stands.
 func (s *session) advance(ctx context.Context) (done bool, err error) {
 	// The state first: whatever finished before "done" is among the results then.
-	st, err := s.conn.Batches.Status(ctx, s.id)
+	st, err := s.conn.Status(ctx, s.id)
 	if err != nil {
 		return false, err
 	}
@@ -205,7 +217,7 @@ func (s *session) show(ctx context.Context) {
 
 // take appends the results that are new.
 func (s *session) take(ctx context.Context) error {
-	if s.id == "" {
+	if s.id == "" || s.broken {
 		return nil
 	}
 	next, err := s.conn.Batches.Results(ctx, s.id, s.offset, func(r batch.Record) error {

@@ -44,12 +44,9 @@ func (p *program) statusCommand() *cobra.Command {
 
 // lookUp returns the status of a batch.
 func lookUp(ctx context.Context, conn *app.Conn, id string) (batch.Status, error) {
-	s, err := conn.Batches.Status(ctx, id)
+	s, err := conn.Status(ctx, id)
 	if errors.Is(err, batch.ErrNotFound) {
 		return s, noSuchBatch(id)
-	}
-	if s.WaitingFor == nil {
-		s.WaitingFor = []batch.WaitingFor{}
 	}
 	return s, err
 }
@@ -59,22 +56,14 @@ func noSuchBatch(id string) error {
 }
 
 func (p *program) listBatches(ctx context.Context, conn *app.Conn, asJSON bool) error {
-	all, err := conn.Batches.List(ctx)
-	if err != nil {
-		return err
-	}
+	all, unread := conn.List(ctx) // what can be read is shown, whatever cannot
 	if asJSON {
 		if all == nil {
 			all = []batch.Status{}
 		}
-		for i := range all {
-			if all[i].WaitingFor == nil {
-				all[i].WaitingFor = []batch.WaitingFor{}
-			}
-		}
-		return cli.JSON(p.Out, all)
+		return errors.Join(unread, cli.JSON(p.Out, all))
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && unread == nil {
 		p.Say("no batches; `enqueue batch FILE` submits one")
 		return nil
 	}

@@ -83,27 +83,22 @@ func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 	return st, err
 }
 
-// List is Status for all batches, newest first.
+// List is Status for all batches, newest first; see batch.Redis.List for what
+// comes back beside an error.
 func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
-	all, err := c.Batches.List(ctx)
-	if err != nil {
-		return nil, err
-	}
+	all, unread := c.Batches.List(ctx)
 	doors, err := c.Breakers.List(ctx, c.Keys)
 	for i := range all {
 		all[i].AtDoors(doors)
 	}
-	return all, err
+	return all, errors.Join(unread, err)
 }
 
 // loads returns what the queues have before them.
 func (c *Conn) loads(ctx context.Context) (map[string]batch.Load, error) {
-	backlogs, err := c.Batches.Backlogs(ctx)
-	if err != nil {
-		return nil, err
-	}
+	backlogs, unread := c.Batches.Backlogs(ctx)
 	all, err := c.Batches.List(ctx)
-	return batch.Loads(backlogs, all, time.Now()), err
+	return batch.Loads(backlogs, all, time.Now()), errors.Join(unread, err)
 }
 
 // Close closes the connections.
