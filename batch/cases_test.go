@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -322,6 +323,53 @@ func TestSuspendedLinesAreNoCrashes(t *testing.T) {
 	must(t, err)
 	if len(raw) > 200 {
 		t.Fatalf("the marks of a line grow: %s", raw)
+	}
+}
+
+// A line that is begun, lost and retried for ever keeps few marks.
+func TestLostAttemptsAreForgotten(t *testing.T) {
+	b := setup(t)
+	l, _ := one(t, b, "g0a0")
+	must(t, b.Checkpoint(t.Context(), l, paid("m1")))
+	for gen := range 4 {
+		ref := Ref{"one", 1, gen}
+		for i := range 6 {
+			want := Granted
+			if i == 5 {
+				want = Lost
+			}
+			b.begin(t, ref, fmt.Sprintf("g%da%d", gen, i), want)
+			b.clock.step(time.Hour)
+		}
+		ref.Generation++
+		must(t, b.retry(t, ref, 0))
+	}
+	raw, err := b.rdb.HGet(t.Context(), key("one", "marks"), "1").Result()
+	must(t, err)
+	if n := strings.Count(raw, ";"); n != 8 || !strings.Contains(raw, "g3a4 ") {
+		t.Errorf("%d marks: %s", n, raw)
+	}
+	before := b.status(t, "one")
+	fenced(t, b.Checkpoint(t.Context(), l, paid("m1", "m2")))
+	if after := b.status(t, "one"); after.Calls != before.Calls || after.Calls != 1 {
+		t.Errorf("%d calls, then %d", before.Calls, after.Calls)
+	}
+}
+
+// Case 34 for an attempt that was forgotten: its answer counts, and no sum falls.
+func TestCase34_AnswerOfAForgottenAttempt(t *testing.T) {
+	b := setup(t)
+	late, begun := one(t, b, "late")
+	l := late
+	for i := range 9 {
+		must(t, b.Suspend(t.Context(), l, Progress{Calls: []provider.Call{call("dear", 1000)}}, Wait{}))
+		l.Token = fmt.Sprintf("t%d", i)
+		b.begin(t, l.Ref, l.Token, Granted)
+	}
+	p := Progress{Calls: []provider.Call{call("cheap", 1), call("cheap", 1)}}
+	must(t, b.Finish(t.Context(), late, p, Succeeded, answer(begun.Line, p)))
+	if st := b.status(t, "one"); st.Succeeded != 1 || st.Calls != 2 || st.CostUSD != 1000 {
+		t.Errorf("%d succeeded, %d calls, %s", st.Succeeded, st.Calls, st.CostUSD)
 	}
 }
 

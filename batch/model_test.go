@@ -39,6 +39,7 @@ type modelLine struct {
 	shown     map[string]bool         // those that a record shows
 	record    []modelCall             // the calls of the record it has
 	attempts  map[string]*modelAttempt
+	known     []string // tokens of the attempts that are remembered, by their begins
 }
 
 // modelAttempt is what the batch knows of a token.
@@ -114,7 +115,7 @@ func (m *modelBatch) begin(ref Ref, token string, now time.Time) (v Verdict, hel
 	switch {
 	case l.holder != token && l.live(now):
 		return Held, l.expires.Sub(now), nil, 0
-	case l.attempts[token] != nil && !mine:
+	case l.remembered(token) != nil && !mine:
 		return Over, 0, nil, 0
 	case !mine && !l.expires.IsZero():
 		l.crashes++
@@ -130,11 +131,35 @@ func (m *modelBatch) begin(ref Ref, token string, now time.Time) (v Verdict, hel
 		m.end(l, Failed, CodeLost, "-", l.stored)
 		return Lost, 0, nil, 0
 	}
-	if l.attempts[token] == nil {
+	if l.remembered(token) == nil {
 		l.attempts[token] = &modelAttempt{gen: l.gen, shared: len(l.stored)}
+		l.known = append(l.known, token)
+		l.forget()
 	}
 	l.holder, l.expires, l.waits = token, now.Add(m.lease), false
 	return Granted, 0, l.stored, l.crashes
+}
+
+// remembered returns the attempt unless it was forgotten or never was.
+func (l *modelLine) remembered(token string) *modelAttempt {
+	if !slices.Contains(l.known, token) {
+		return nil
+	}
+	return l.attempts[token]
+}
+
+// forget keeps the last eight attempts, and four of them that have ended.
+func (l *modelLine) forget() {
+	ended := 0
+	for i := len(l.known) - 1; i >= 0; i-- {
+		if !l.attempts[l.known[i]].ended {
+			continue
+		}
+		if ended++; ended > 4 {
+			l.known = slices.Delete(l.known, i, i+1)
+		}
+	}
+	l.known = l.known[max(0, len(l.known)-8):]
 }
 
 // hear books the calls of a known attempt, each once.
@@ -142,7 +167,7 @@ func (l *modelLine) hear(ref Ref, token string, calls []modelCall) *modelAttempt
 	if l == nil {
 		return nil
 	}
-	a := l.attempts[token]
+	a := l.remembered(token)
 	if a == nil || a.gen != ref.Generation {
 		return nil
 	}
@@ -185,6 +210,7 @@ func (m *modelBatch) suspend(ref Ref, token string, calls []modelCall, deferrals
 	a := l.hear(ref, token, calls)
 	if a != nil {
 		a.ended = true
+		l.forget()
 	}
 	if !mine {
 		return ErrFenced
@@ -202,16 +228,18 @@ func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals 
 		return nil
 	}
 	a := l.hear(ref, token, calls)
-	if a != nil {
-		a.ended = true
-	}
 	if !l.current(ref) || !held && o != Succeeded {
+		if a != nil {
+			a.ended = true
+			l.forget()
+		}
 		return ErrFenced
 	}
 	l.deferrals = max(l.deferrals, deferrals)
 	if degraded {
 		m.degraded++
 	}
+	l.known = slices.DeleteFunc(l.known, func(t string) bool { return t == token })
 	m.end(l, o, "", token, calls)
 	return nil
 }

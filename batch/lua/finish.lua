@@ -29,7 +29,7 @@ if m then
   -- attempt was booked as waste meanwhile, it does.
   incr('wasted', stored.cost - m.cost)
 else -- forgotten: count at least what the line did not know of
-  m = {calls = stored.calls, cost = stored.cost}
+  m = {calls = stored.calls, cost = math.min(stored.cost, cost)}
 end
 book(m, calls, cost, false)
 if deferrals > stored.deferrals then incr('deferrals', deferrals - stored.deferrals) end

@@ -27,7 +27,8 @@ local rec, log, rate = base .. 'rec', base .. 'log', base .. 'rate'
 
 local COUNTERS = {s = 'succeeded', f = 'failed', x = 'expired', c = 'cancelled'}
 local RATE_BUCKET, RATE_BUCKETS = 10000, 31 -- five minutes and the bucket that is filling
-local MARKS_ENDED = 4 -- ended attempts of a line that are remembered
+local MARKS = 8 -- attempts of a line that are remembered
+local MARKS_ENDED = 4 -- those of them that have ended
 
 local function now_ms(arg)
   if arg ~= '' then return tonumber(arg) end
@@ -89,19 +90,25 @@ local function find_mark(list, token)
   return nil
 end
 
--- save_marks keeps all attempts that never ended and the last few that did.
+-- save_marks keeps the last attempts, of those that ended fewer. The list is in
+-- the order of their begins, so that the lease's holder is always kept.
 local function save_marks(line, list)
   local ended = 0
   for _, m in ipairs(list) do
     if m.ended then ended = ended + 1 end
   end
-  local parts = {}
+  local kept = {}
   for _, m in ipairs(list) do
     if m.ended and ended > MARKS_ENDED then
       ended = ended - 1
     else
-      parts[#parts + 1] = m.token .. ' ' .. num(m.calls) .. ' ' .. num(m.cost) .. ' ' .. (m.ended and '1' or '0') .. ';'
+      kept[#kept + 1] = m
     end
+  end
+  local parts = {}
+  for i = math.max(1, #kept - MARKS + 1), #kept do
+    local m = kept[i]
+    parts[#parts + 1] = m.token .. ' ' .. num(m.calls) .. ' ' .. num(m.cost) .. ' ' .. (m.ended and '1' or '0') .. ';'
   end
   if #parts == 0 then
     redis.call('HDEL', marks, line)
