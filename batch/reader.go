@@ -45,12 +45,12 @@ func OpenFile(path string) (*Reader, error) {
 func OpenReader(r io.Reader, name string) (*Reader, error) {
 	in := bufio.NewReaderSize(r, 256<<10)
 	out := &Reader{name: name, close: func() error { return nil }}
-	magic, err := in.Peek(2)
+	magic, err := in.Peek(len(gzipMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(in)
+	if bytes.Equal(magic, gzipMagic) {
+		z, err := newMembers(in)
 		if err != nil {
 			return nil, &LineError{File: name, Msg: "it is not a gzip file, or a torn one: " + err.Error()}
 		}
@@ -134,6 +134,8 @@ func (r *Reader) broken(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &LineError{File: r.name, Line: r.number, Msg: "the gzip file is torn here"}
+	case errors.Is(err, errNoGzip):
+		return &LineError{File: r.name, Msg: err.Error()}
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
 		return &LineError{File: r.name, Line: r.number, Msg: "the gzip file is damaged before this line"}
 	}

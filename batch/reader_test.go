@@ -225,6 +225,22 @@ func TestReader_TornGzip(t *testing.T) {
 	}
 }
 
+func TestReader_GzipAndSomethingElse(t *testing.T) {
+	whole := gz(t, jsonl(3))
+	for _, junk := range []string{"x", "\x1f", "\x00\x00", "some bytes that are no gzip", openAI("d") + "\n"} {
+		lines, bad := readAll(t, reader(t, string(whole)+junk))
+		want := "in.jsonl: bytes that are no gzip follow the gzip data"
+		if len(lines) != 3 || len(bad) != 1 || bad[0] != want {
+			t.Errorf("%q: %d lines, bad %v", junk, len(lines), bad)
+		}
+	}
+	for name, more := range map[string]string{"torn header": string(whole[:5]), "torn": string(whole[:30])} {
+		if _, bad := readAll(t, reader(t, string(whole)+more)); len(bad) != 1 || bad[0] != "in.jsonl:4: the gzip file is torn here" {
+			t.Errorf("%s: bad %v", name, bad)
+		}
+	}
+}
+
 func TestOpenFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
