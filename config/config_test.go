@@ -240,6 +240,19 @@ func TestLoad_MissingFile(t *testing.T) {
 	}
 }
 
+func TestLoad_RefusesWhatIsNoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		dir:         "read configuration: " + dir + " is a directory; name the file in it",
+		"/dev/zero": "the file is larger than 1048576 bytes",
+	} {
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 func TestLoad_ReadsTheFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "nightshift.yaml")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func Load(path string, opts ...Option) (*Config, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readAtMost(path)
 	if os.IsNotExist(err) {
 		return nil, fmt.Errorf("read configuration %s: %w", path, fs.ErrNotExist)
 	}
@@ -53,6 +54,24 @@ func Load(path string, opts ...Option) (*Config, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	return parse(path, data, o)
+}
+
+// readAtMost reads at most a byte more than a configuration may have, which is
+// enough to refuse it: what is named may be a device without an end.
+func readAtMost(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory; name the file in it", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, maxBytes+1))
 }
 
 // Parse reads a configuration from data. The name stands in its problems, and
