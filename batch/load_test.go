@@ -13,16 +13,21 @@ func TestAtDoorsTellsTheBreakersOwnTime(t *testing.T) {
 	now := time.Date(2026, 11, 29, 22, 0, 0, 0, time.UTC)
 	wakes := now.Add(70 * time.Second)
 	st := Status{WaitingFor: []WaitingFor{
-		{"a/open", "breaker_open", wakes}, {"a/closed", "breaker_open", wakes},
-		{"a/closed", "rate_limited", wakes}, {"a/unknown", "breaker_open", wakes}, {"", "retry", wakes},
+		{"a/open", "breaker_open", wakes},
+		{"a/closed", "breaker_open", wakes},
+		{"a/closed", "rate_limited", wakes},
+		{"a/unknown", "breaker_open", wakes},
+		{"", "retry", wakes},
 	}}
 	st.AtDoors([]breaker.Status{
 		{Key: breaker.Key{Model: "a/open"}, State: breaker.Open, Until: now.Add(30 * time.Second)},
 		{Key: breaker.Key{Model: "a/closed"}, State: breaker.Closed},
 	})
 	want := []WaitingFor{
-		{"a/open", "breaker_open", now.Add(30 * time.Second)}, {"a/closed", "rate_limited", wakes},
-		{"a/unknown", "breaker_open", wakes}, {"", "retry", wakes},
+		{"a/open", "breaker_open", now.Add(30 * time.Second)},
+		{"a/closed", "rate_limited", wakes},
+		{"a/unknown", "breaker_open", wakes},
+		{"", "retry", wakes},
 	}
 	if diff := cmp.Diff(want, st.WaitingFor); diff != "" {
 		t.Error(diff)
