@@ -55,6 +55,8 @@ type Keeper struct {
 	epoch atomic.Int64 // 0: another is the keeper
 
 	led, woke, swept time.Time
+	trouble          string // of the last round
+	told             time.Time
 	woken            map[string]time.Time // task ID -> the wake time it had
 }
 
@@ -108,7 +110,20 @@ func (k *Keeper) round(life context.Context) {
 	if !k.lead(ctx) {
 		return
 	}
-	if err := k.keep(ctx); err != nil && life.Err() == nil {
+	if err := k.keep(ctx); life.Err() == nil {
+		k.complain(err)
+	}
+}
+
+// complain logs what went wrong in a round, once a minute while it stays the
+// same: there are ten rounds a second.
+func (k *Keeper) complain(err error) {
+	if err == nil {
+		k.trouble = ""
+		return
+	}
+	if now := k.now(); err.Error() != k.trouble || now.Sub(k.told) >= time.Minute {
+		k.trouble, k.told = err.Error(), now
 		k.log.Warn("keeper's round failed", "error", err)
 	}
 }

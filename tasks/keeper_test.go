@@ -1,8 +1,11 @@
 package tasks
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -305,6 +308,23 @@ func TestADamagedBatchStopsNoOther(t *testing.T) {
 	}
 	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome { return answer(q) }, nil)
 	r.done("good", 20*time.Second)
+}
+
+func TestTroubleIsToldOnceAMinute(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	k := &Keeper{log: slog.New(slog.NewTextHandler(&out, nil)), now: func() time.Time { return now }}
+	for range 10 {
+		k.complain(errors.New("bad batch"))
+	}
+	k.complain(errors.New("another"))
+	k.complain(nil)
+	k.complain(errors.New("another"))
+	now = now.Add(time.Minute)
+	k.complain(errors.New("another"))
+	if n := strings.Count(out.String(), "keeper's round failed"); n != 4 {
+		t.Errorf("told %d times, want 4:\n%s", n, out.String())
+	}
 }
 
 func TestLinesExpireOnTime(t *testing.T) {
