@@ -2,7 +2,10 @@ package breaker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -16,43 +19,62 @@ import (
 	"nightshift/internal/redistest"
 )
 
-// A trial is a random life of one breaker as plain data, so that the same trial
-// can be run against the script as it is and against broken ones.
+// A trial is a random life of three models and their parent as plain data, so
+// that the same trial can be run against the script as it is and against broken
+// ones.
 type trial struct {
-	Settings []Settings // one is in force, a step may choose another
+	Settings []Levels // one is in force, a step may choose another
 	Steps    []step
 }
 
 type step struct {
 	Do     string
+	Model  int // of the three
 	Pick   int // of the tickets so far, or of the settings
 	Report Report
+	Force  Force
 	Later  time.Duration // the clock's step before the operation, may be negative
 }
 
-// genReport draws an outcome, now and then with a Retry-After or hard.
+// genReport draws an outcome, now and then with a Retry-After, hard, slow or unfit.
 func genReport(t *rapid.T) Report {
 	return Report{
 		Outcome: rapid.SampledFrom([]Outcome{
 			Failure, Failure, Failure, Failure, Success, Success, None, Limited,
 		}).Draw(t, "outcome"),
-		Hard:   rapid.IntRange(0, 30).Draw(t, "hard") == 30,
+		Hard:   rapid.IntRange(0, 20).Draw(t, "hard") == 20,
+		Scope:  rapid.SampledFrom([]Scope{"", ScopeModel, ScopeParent}).Draw(t, "scope"),
 		Reason: rapid.SampledFrom([]string{"", "status 503", "line\nbreak", "späte Antwort"}).Draw(t, "reason"),
 		RetryAfter: rapid.SampledFrom([]time.Duration{
 			0, 0, 0, -time.Second, time.Microsecond, time.Second, 20 * time.Second, 72 * time.Hour, 1 << 62,
 		}).Draw(t, "retry after"),
+		Latency: rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "latency"),
+		Unfit:   rapid.IntRange(0, 3).Draw(t, "unfit") == 3,
 	}
+}
+
+func genForce(t *rapid.T) Force {
+	f := Force{
+		Action: rapid.SampledFrom([]Action{ForceOpen, ForceClose, ForceReset}).Draw(t, "action"),
+		By:     rapid.SampledFrom([]string{"", "anna", "a\nb"}).Draw(t, "by"),
+	}
+	if f.Action != ForceReset {
+		f.For = rapid.SampledFrom([]time.Duration{0, time.Microsecond, 20 * time.Second, time.Hour, 1000 * time.Hour}).Draw(t, "for")
+	}
+	return f
 }
 
 func genStep(t *rapid.T) step {
 	return step{
 		Do: rapid.SampledFrom([]string{
-			"call", "call", "call", "call", "admit", "admit", "admit again", "probe", "probe", "probe", "probe again",
+			"call", "call", "call", "call", "call", "admit", "admit", "admit no probe", "admit again", "probe", "probe", "turn", "turn", "turn", "probe again",
 			"report", "report", "report last", "report last", "report probe", "report probe", "report probe", "report old",
-			"release", "due", "list", "settings", "lose",
+			"release", "due", "list", "settings", "lose", "force", "fail all", "fail all",
 		}).Draw(t, "do"),
+		Model:  rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "model"),
 		Pick:   rapid.IntRange(0, 1000).Draw(t, "pick"),
 		Report: genReport(t),
+		Force:  genForce(t),
 		Later: rapid.OneOf(
 			rapid.SampledFrom([]time.Duration{
 				0, 0, 0, time.Millisecond, 30 * time.Second, time.Minute, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour,
@@ -71,6 +93,10 @@ func genSettings(t *rapid.T) Settings {
 		ProbeLease: rapid.SampledFrom([]time.Duration{
 			time.Millisecond, 5 * time.Second, 40 * time.Second,
 		}).Draw(t, "lease"),
+		Probes:         rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "probes"),
+		ProbeSuccesses: rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "successes"),
+		SlowCall:       rapid.SampledFrom([]time.Duration{0, 0, 0, 30 * time.Second}).Draw(t, "slow"),
+		TaskProbes:     rapid.IntRange(0, 3).Draw(t, "task probes") == 3,
 	}
 	s.MaxCooldown = s.Cooldown * time.Duration(rapid.SampledFrom([]int{1, 3, 10}).Draw(t, "max"))
 	s.Failures = rapid.IntRange(1, min(s.Window, 4)).Draw(t, "failures")
@@ -78,20 +104,26 @@ func genSettings(t *rapid.T) Settings {
 	return s
 }
 
+func genLevels(t *rapid.T) Levels {
+	return Levels{Model: genSettings(t), Parent: genSettings(t)}
+}
+
 var genTrial = rapid.Custom(func(t *rapid.T) trial {
 	return trial{
-		Settings: rapid.SliceOfN(rapid.Custom(genSettings), 1, 3).Draw(t, "settings"),
+		Settings: rapid.SliceOfN(rapid.Custom(genLevels), 1, 3).Draw(t, "settings"),
 		Steps:    rapid.SliceOfN(rapid.Custom(genStep), 20, 120).Draw(t, "steps"),
 	}
 })
 
-// pair runs a trial on Step and on the scripts side by side.
-type pair struct {
+// twins run a trial on Step and on the scripts side by side.
+type twins struct {
 	store    *Redis
-	key      Key
-	settings Settings
+	keys     []Key
+	key      Key // of the step
+	settings Levels
 	now      int64
-	rec      Record
+	models   map[Key]Record
+	parent   Record
 	lastID   uint64
 	tickets  []Ticket
 	probes   []Ticket
@@ -99,14 +131,21 @@ type pair struct {
 
 // runTrial returns the first disagreement.
 func runTrial(store *Redis, tr trial) error {
-	p := &pair{
-		store: store, settings: tr.Settings[0], now: 1_750_000_000_000,
-		key: Key{Provider: "p-1", Model: "p-1/m:" + strconv.FormatUint(newID(), 36), Region: "east us"},
+	p := &twins{store: store, settings: tr.Settings[0], now: 1_750_000_000_000, models: map[Key]Record{}}
+	name := "p-" + strconv.FormatUint(newID(), 36)
+	for _, m := range []string{"/a", "/m:1", "/z"} {
+		p.keys = append(p.keys, Key{Provider: name, Model: name + m, Region: "east us"})
 	}
-	store.settings = func(Key) Settings { return p.settings }
+	store.settings = func(k Key) Settings {
+		if k.Scope() == ScopeParent {
+			return p.settings.Parent
+		}
+		return p.settings.Model
+	}
 	store.now = func() string { return strconv.FormatInt(p.now, 10) }
 	for i, st := range tr.Steps {
 		p.now += st.Later.Milliseconds()
+		p.key = p.keys[st.Model]
 		if err := p.run(st, tr.Settings); err != nil {
 			return fmt.Errorf("step %d %+v: %w", i, st, err)
 		}
@@ -114,27 +153,30 @@ func runTrial(store *Redis, tr trial) error {
 	return nil
 }
 
-func (p *pair) run(st step, settings []Settings) error {
+func (p *twins) run(st step, settings []Levels) error {
 	switch st.Do {
 	case "call": // admit and report at once, so that most breakers live
-		if err := p.admit(Op{Kind: OpAdmit, ID: p.nextID()}); err != nil {
-			return err
+		return p.call(st)
+	case "fail all":
+		for _, p.key = range p.keys {
+			if err := p.call(step{Report: Report{Outcome: Failure}}); err != nil {
+				return err
+			}
 		}
-		return p.end(OpReport, p.tickets, len(p.tickets)-1, st.Report)
-	case "admit":
-		return p.admit(Op{Kind: OpAdmit, ID: p.nextID()})
-	case "admit again":
-		return p.admit(Op{Kind: OpAdmit, ID: max(p.lastID, 1)})
-	case "probe":
+		return nil
+	case "turn": // probe the parent through the model whose turn it is
+		for _, k := range p.keys {
+			if k.Model == p.parent.turn() {
+				p.key = k
+			}
+		}
 		return p.admit(Op{Kind: OpAdmitProbe, ID: p.nextID()})
-	case "probe again":
-		return p.admit(Op{Kind: OpAdmitProbe, ID: max(p.lastID, 1)})
 	case "report":
 		return p.end(OpReport, p.tickets, st.Pick, st.Report)
 	case "report last":
 		return p.end(OpReport, p.tickets, len(p.tickets)-1, st.Report)
 	case "report probe":
-		return p.end(OpReport, p.probes, len(p.probes)-1, st.Report)
+		return p.end(OpReport, p.probes, len(p.probes)-1-st.Pick%3, st.Report)
 	case "report old":
 		return p.end(OpReport, p.probes, st.Pick, st.Report)
 	case "release":
@@ -146,23 +188,52 @@ func (p *pair) run(st step, settings []Settings) error {
 	case "settings":
 		p.settings = settings[st.Pick%len(settings)]
 	case "lose":
-		if st.Pick%4 == 0 {
-			p.rec = Record{}
-			return p.store.rdb.Del(context.Background(), breakerKey(p.key)).Err()
+		return p.lose(st.Pick)
+	case "force":
+		if st.Pick%3 != 0 {
+			return nil
 		}
+		_, err := p.apply(Op{Kind: OpForce, Scope: []Scope{ScopeModel, ScopeParent}[st.Pick/3%2], Force: st.Force})
+		return err
+	default:
+		return p.ask(st.Do)
 	}
 	return nil
 }
 
-func (p *pair) nextID() uint64 {
+// ask does the admissions.
+func (p *twins) ask(what string) error {
+	switch what {
+	case "admit":
+		return p.admit(Op{Kind: OpAdmit, ID: p.nextID()})
+	case "admit no probe":
+		return p.admit(Op{Kind: OpAdmit, ID: p.nextID(), NoProbe: true})
+	case "admit again":
+		return p.admit(Op{Kind: OpAdmit, ID: max(p.lastID, 1)})
+	case "probe":
+		return p.admit(Op{Kind: OpAdmitProbe, ID: p.nextID()})
+	case "probe again":
+		return p.admit(Op{Kind: OpAdmitProbe, ID: max(p.lastID, 1)})
+	}
+	return fmt.Errorf("unknown step %q", what)
+}
+
+func (p *twins) call(st step) error {
+	if err := p.admit(Op{Kind: OpAdmit, ID: p.nextID()}); err != nil {
+		return err
+	}
+	return p.end(OpReport, p.tickets, len(p.tickets)-1, st.Report)
+}
+
+func (p *twins) nextID() uint64 {
 	p.lastID++
 	return p.lastID
 }
 
-func (p *pair) admit(op Op) error {
+func (p *twins) admit(op Op) error {
 	reply, err := p.apply(op)
 	if err == nil && reply.Code == Granted {
-		t := reply.ticket(p.key, op.ID, op.Kind == OpAdmitProbe)
+		t := reply.ticket(p.key, op.ID)
 		p.tickets = append(p.tickets, t)
 		if t.Probe {
 			p.probes = append(p.probes, t)
@@ -171,107 +242,135 @@ func (p *pair) admit(op Op) error {
 	return err
 }
 
-func (p *pair) end(kind OpKind, tickets []Ticket, pick int, rep Report) error {
+func (p *twins) end(kind OpKind, tickets []Ticket, pick int, rep Report) error {
 	if len(tickets) == 0 {
 		return nil
 	}
 	t := tickets[max(pick, 0)%len(tickets)]
-	_, err := p.apply(Op{Kind: kind, ID: t.ID, Epoch: t.Epoch, Probe: t.Probe, Report: rep.cleaned()})
+	p.key = t.Key
+	_, err := p.apply(t.ended(kind, rep))
 	return err
 }
 
-// apply runs one operation on both and compares the replies and the records.
-func (p *pair) apply(op Op) (Reply, error) {
-	before := p.rec
-	rec, want := Step(p.rec, op, p.now, p.settings)
-	p.rec = rec
-	if err := checkStep(before, rec, op, want, p.now, p.settings); err != nil {
-		return want, err
-	}
-	got, err := p.store.do(context.Background(), p.key, op)
-	if err != nil {
-		return want, err
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		return want, fmt.Errorf("replies differ (-step +script):\n%s", diff)
-	}
-	return want, p.compare()
-}
-
-func (p *pair) compare() error {
-	h, err := p.store.rdb.HGetAll(context.Background(), breakerKey(p.key)).Result()
-	if err != nil {
-		return err
-	}
-	got, err := decodeRecord(h)
-	if err != nil {
-		return err
-	}
-	if diff := cmp.Diff(p.rec, got, cmpopts.EquateEmpty()); diff != "" {
-		return fmt.Errorf("records differ (-step +script):\n%s", diff)
-	}
-	score, err := p.store.rdb.ZScore(context.Background(), dueKey(p.key.Provider), dueMember(p.key)).Result()
-	if indexed := err == nil; len(h) > 0 && indexed != (p.rec.Wanted > 0) || indexed && len(h) > 0 && int64(score) != p.rec.dueAt() {
-		return fmt.Errorf("due set holds %v (%v), the record is wanted until %d and due at %d", score, err, p.rec.Wanted, p.rec.dueAt())
-	}
-	if len(h) == 0 {
+func (p *twins) lose(pick int) error {
+	key := p.key
+	switch pick % 8 {
+	case 0:
+		p.models[key] = Record{}
+	case 1:
+		key, p.parent = key.Parent(), Record{}
+	default:
 		return nil
 	}
-	left, err := p.store.rdb.PTTL(context.Background(), breakerKey(p.key)).Result()
-	if err != nil || left < autoStaleMax+2*p.settings.MaxCooldown {
-		return fmt.Errorf("the record expires in %s (%v)", left, err)
+	return p.store.rdb.Del(context.Background(), breakerKey(key)).Err()
+}
+
+// apply runs one operation on both and compares the replies and the records.
+func (p *twins) apply(op Op) (Reply, error) {
+	op.Model = p.key.Model
+	before := Pair{Model: p.models[p.key], Parent: p.parent}
+	after, want := Step(before, op, p.now, p.settings)
+	p.models[p.key], p.parent = after.Model, after.Parent
+	if err := checkStep(before, after, op, want, p.now, p.settings); err != nil {
+		return want, err
+	}
+	got, err := p.store.do(context.Background(), p.key, &op)
+	if err != nil {
+		return want, err
+	}
+	if want != got {
+		return want, fmt.Errorf("replies differ (-step +script):\n%s", cmp.Diff(want, got))
+	}
+	if err := p.compare(p.key, after.Model, p.settings.Model); err != nil {
+		return want, err
+	}
+	return want, p.compare(p.key.Parent(), after.Parent, p.settings.Parent)
+}
+
+// compare holds the record of one level, its place in the due set and its life
+// in Redis to what Step made.
+func (p *twins) compare(key Key, rec Record, s Settings) error {
+	ctx := context.Background()
+	pipe := p.store.rdb.Pipeline()
+	hash := pipe.HGetAll(ctx, breakerKey(key))
+	score := pipe.ZScore(ctx, dueKey(key.Provider), dueMember(key))
+	life := pipe.PTTL(ctx, breakerKey(key))
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	got, err := decodeRecord(hash.Val())
+	if err != nil {
+		return err
+	}
+	if !equal(rec, got) {
+		return fmt.Errorf("records of the %s differ (-step +script):\n%s", key.Scope(), cmp.Diff(rec, got, cmpopts.EquateEmpty()))
+	}
+	if rec.Epoch == 0 {
+		return nil
+	}
+	if indexed := score.Err() == nil; indexed != (rec.Wanted > 0) {
+		return fmt.Errorf("the due set holds the %s: %v (%v), it is wanted until %d", key.Scope(), indexed, score.Err(), rec.Wanted)
+	}
+	left := life.Val()
+	forGood := rec.Hold.State != "" && rec.Hold.Until == 0
+	if forGood != (left < 0) || !forGood && left < autoStaleMax+2*s.MaxCooldown {
+		return fmt.Errorf("the record of the %s expires in %s", key.Scope(), left)
 	}
 	return nil
 }
 
-func (p *pair) due() error {
-	rec := p.rec.clone()
-	rec.settle(p.now, p.settings)
+// equal is a quick cmp.Equal of two records.
+func equal(a, b Record) bool {
+	if !slices.Equal(a.Ring, b.Ring) || !slices.Equal(a.Seen, b.Seen) || !slices.Equal(a.Leases, b.Leases) ||
+		!slices.Equal(a.Wants, b.Wants) || !slices.Equal(a.History, b.History) {
+		return false
+	}
+	for _, r := range []*Record{&a, &b} {
+		r.Ring, r.Seen, r.Leases, r.Wants, r.History = nil, nil, nil, nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// due compares what is due, which is indexed by the settings of who wrote last.
+func (p *twins) due() error {
+	want := map[Key]bool{}
+	parent := p.parent.clone()
+	parent.settle(p.now, &p.settings.Parent)
+	for _, k := range p.keys {
+		rec := p.models[k].clone()
+		rec.settle(p.now, &p.settings.Model)
+		if own := parent.closed() && rec.due(p.now, &p.settings.Model) && !rec.taskProbes(&p.settings.Model); own {
+			want[k] = true
+		}
+		if parent.turn() == k.Model && parent.due(p.now, &p.settings.Parent) && !parent.taskProbes(&p.settings.Parent) {
+			want[k] = true
+		}
+	}
 	keys, err := p.store.Due(context.Background(), p.key.Provider)
 	if err != nil {
 		return err
 	}
-	found := false
+	got := map[Key]bool{}
 	for _, k := range keys {
-		found = found || k == p.key
+		got[k] = true
 	}
-	if want := rec.due(p.now); found != want {
-		return fmt.Errorf("due: step says %v, script %v", want, found)
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("what is due differs (-step +script):\n%s", diff)
 	}
 	return nil
 }
 
-func (p *pair) list() error {
-	list, err := p.store.List(context.Background(), []Key{p.key})
+func (p *twins) list() error {
+	list, err := p.store.List(context.Background(), []Key{p.key, p.key.Parent()})
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(p.rec.status(p.key, p.now, p.settings), list[0]); diff != "" {
+	want := []Status{
+		p.models[p.key].status(p.key, p.now, p.settings.Model),
+		p.parent.status(p.key.Parent(), p.now, p.settings.Parent),
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
 		return fmt.Errorf("status differs (-step +script):\n%s", diff)
-	}
-	return nil
-}
-
-// checkStep holds every step to the promises of doc.go.
-func checkStep(before, after Record, op Op, r Reply, now int64, s Settings) error {
-	longest := (s.MaxCooldown + s.ProbeLease).Milliseconds()
-	promises := map[string]bool{
-		"a wait is never negative":                     r.RetryAfter >= 0,
-		"a wait has a bound":                           r.RetryAfter <= longest+1,
-		"until has a bound":                            after.closed() || after.Until <= now+s.MaxCooldown.Milliseconds()+1,
-		"the ring fits the window":                     op.Kind != OpReport || r.Code != Counted || op.Probe || len(after.Ring) <= s.Window,
-		"the history has a bound":                      len(after.History) <= maxHistory,
-		"epochs grow":                                  after.Epoch >= before.Epoch,
-		"a transition is a new epoch":                  (r.Change.From != "") == (before.Epoch != 0 && after.Epoch != before.Epoch),
-		"a lease lives only in half-open":              after.Lease.ID == 0 || after.State == HalfOpen,
-		"a closed breaker carries no rest of an open":  !after.closed() || after.Until == 0 && after.Cooldown == 0 && after.Wanted == 0 && after.Reason == "",
-		"an ignored report moves nothing but leases":   r.Code != Ignored || after.State == before.State,
-		"a task is never let through while not closed": op.Kind != OpAdmit || r.Code != Granted || after.closed(),
-	}
-	for promise, kept := range promises {
-		if !kept {
-			return fmt.Errorf("broken: %s: %+v gave %+v", promise, op, r)
-		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -11,20 +12,49 @@ import (
 // has not passed, or nobody waits for it.
 var ErrNotDue = errors.New("breaker is not due for a probe")
 
-// Key names one breaker. Model is the configuration's key, "provider/name"; it
-// alone tells breakers of one provider apart.
+// Key names one breaker: a model's, or, without a Model, the parent of all
+// models of a provider and region.
 type Key struct {
 	Provider string
-	Model    string
-	Region   string // "" where the model names none
+	// Model is the configuration's key, "provider/name", without a line break;
+	// it alone tells the models of one provider apart.
+	Model  string
+	Region string // "" where the model names none
 }
 
-// Parent returns the name of the breaker above: the provider, or provider@region.
-func (k Key) Parent() string {
-	if k.Region == "" {
+// Parent returns the key of the breaker above a model's: the provider, or,
+// where the model names a region, the provider in that region.
+func (k Key) Parent() Key { return Key{Provider: k.Provider, Region: k.Region} }
+
+// Scope returns the level of the breaker that the key names.
+func (k Key) Scope() Scope {
+	if k.Model == "" {
+		return ScopeParent
+	}
+	return ScopeModel
+}
+
+// String returns the model, or of a parent "provider" or "provider@region".
+func (k Key) String() string {
+	switch {
+	case k.Model != "":
+		return k.Model
+	case k.Region == "":
 		return k.Provider
 	}
 	return k.Provider + "@" + k.Region
+}
+
+// Parents returns the keys of the parents of the given models, each once, in
+// the order in which they come.
+func Parents(models []Key) []Key {
+	var parents []Key
+	for _, k := range models {
+		if p := k.Parent(); !slices.Contains(parents, p) {
+			parents = append(parents, p)
+		}
+	}
+	return parents
 }
 
 // State is a breaker's state.
@@ -64,64 +94,96 @@ const (
 // Report is the outcome of an admitted call.
 type Report struct {
 	Outcome Outcome
-	// Hard opens the breaker at once for the longest cooldown.
-	Hard bool
+	// Hard opens a breaker at once for the longest cooldown. Scope says which:
+	// the parent's where what is refused is shared, such as a key or a credit;
+	// "" is the model's. The other level takes it for no evidence.
+	Hard  bool
+	Scope Scope
 	// Reason is a few words for people, e.g. "unavailable: status 503".
 	Reason string
 	// RetryAfter is the provider's own; it can lengthen a cooldown, up to the cap.
 	RetryAfter time.Duration
+	// Latency is how long the call took; 0: not known. A success slower than
+	// Settings.SlowCall is a failure.
+	Latency time.Duration
+	// Unfit says that the dependency refused the probe for what it asks, not
+	// for what the dependency can do: no evidence, and the next probe is a
+	// task's call. Only for outcome None of a probe.
+	Unfit bool
 }
 
-// Ticket is the right to make one call. It carries the epoch of the breaker at
-// admission, so that a late result never counts.
+// Ticket is the right to make one call. It carries the epochs of both levels at
+// admission, so that a late result never counts; each is checked by itself.
 type Ticket struct {
-	Key   Key
-	ID    uint64 // unique, never 0; a report is idempotent by it
-	Epoch int64
-	Probe bool
+	Key         Key    // of the model to call
+	ID          uint64 // unique, never 0; a report is idempotent by it
+	Epoch       int64  // of the model's breaker
+	ParentEpoch int64
+	Probe       bool
+	// Scope is the level that the call probes; "" for other tickets.
+	Scope Scope
 	// Lease is how long a probe may take from now on; 0 for other tickets. A
 	// report after it counts for nothing.
 	Lease time.Duration
 }
 
-// OpenError says that a breaker rejects calls.
+// OpenError says that a breaker rejects calls. Where both levels do, it is the
+// one with the longer wait.
 type OpenError struct {
-	Key    Key
-	Scope  Scope
+	Key    Key   // of the model that was asked for
+	Scope  Scope // the level that rejects
 	State  State // Open or HalfOpen
 	Reason string
 	// Until is when the breaker lets a probe through (Open), or when the lease
 	// of the probe under way ends (HalfOpen). It is the store's time.
 	Until time.Time
 	// RetryAfter is the wait from now until an admission can be answered
-	// differently: Until, plus the lease of the probe that must come first.
+	// differently: Until, plus the lease of the probe that must come first,
+	// unless the call asked for would be that probe.
 	// It is a duration so that the caller's clock need not agree with the store's.
 	RetryAfter time.Duration
 }
 
 // Error names the breaker, the reason and the time.
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("breaker %s is %s until %s: %s", e.Key.Model, e.State, e.Until.Format(time.RFC3339), e.Reason)
+	k := e.Key
+	if e.Scope == ScopeParent {
+		k = k.Parent()
+	}
+	return fmt.Sprintf("breaker %s is %s until %s: %s", k, e.State, e.Until.Format(time.RFC3339), e.Reason)
 }
+
+// AdmitOption says how a call may be admitted.
+type AdmitOption uint8
+
+// NoProbe keeps a call from being a probe, because repeating it would do harm:
+// where Settings.TaskProbes would have it probe, it is rejected.
+const NoProbe AdmitOption = 1
 
 // Store admits calls and takes reports. Implementations are safe for concurrent
 // use; any error but *OpenError means that the store could not answer.
 type Store interface {
-	// Admit lets one call of a task through, or returns *OpenError.
-	Admit(ctx context.Context, key Key) (Ticket, error)
-	// AdmitProbe takes the probe lease of a breaker that is due and whose
-	// probing somebody wants, or returns *OpenError, or ErrNotDue.
+	// Admit lets one call of a task to a model through, or returns *OpenError.
+	// With Settings.TaskProbes, the call may be a probe: Ticket.Probe says so.
+	Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error)
+	// AdmitProbe takes a probe's lease of the model's breaker, or of its parent
+	// where that is not closed, if it is due and somebody wants it probed;
+	// else it returns *OpenError or ErrNotDue. Keys come from Due.
 	AdmitProbe(ctx context.Context, key Key) (Ticket, error)
 	// Report gives the outcome of an admitted call. It is idempotent, and a
 	// no-op for a ticket of an earlier epoch or of a lease that ended.
 	Report(ctx context.Context, t Ticket, r Report) error
 	// Release gives a ticket back whose call was never sent.
 	Release(ctx context.Context, t Ticket) error
-	// Due returns the breakers of a provider whose probe is due and wanted:
-	// a task was rejected by them and has work waiting.
+	// Due returns the models of a provider to probe: those whose own breaker is
+	// due and wanted (a task was rejected and waits), and, for a parent that is
+	// due, the one of its models whose turn it is.
 	Due(ctx context.Context, provider string) ([]Key, error)
-	// List returns the state of the given breakers, in their order.
+	// List returns the state of the given breakers, models or parents, in their
+	// order.
 	List(ctx context.Context, keys []Key) ([]Status, error)
+	// Force does what an operator wants of a breaker, a model's or a parent's.
+	Force(ctx context.Context, key Key, f Force) error
 }
 
 // Status is a breaker as people see it.
@@ -130,11 +192,13 @@ type Status struct {
 	Scope       Scope
 	State       State
 	Reason      string        // why it is not closed
-	Until       time.Time     // zero when closed
+	Until       time.Time     // zero when closed, or held open for good
 	Cooldown    time.Duration // the next, when it opens or reopens
 	Failures    int           // in the ring
 	Results     int           // in the ring
 	Window      int
+	Probing     int          // probes under way
+	Held        Held         // by an operator
 	Transitions []Transition // the last few, newest first
 }
 

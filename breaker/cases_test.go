@@ -229,9 +229,9 @@ func TestCase11_TheReplyOfAnAdmissionIsLost(t *testing.T) {
 	ask := func(b *bundle, op Op) Reply {
 		switch s := b.store.(type) {
 		case *Memory:
-			return s.do(b.key, op)
+			return s.do(b.key, &op)
 		case *Redis:
-			r, err := s.do(b.Context(), b.key, op)
+			r, err := s.do(b.Context(), b.key, &op)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -252,7 +252,7 @@ func TestCase11_TheReplyOfAnAdmissionIsLost(t *testing.T) {
 		if r := ask(b, Op{Kind: OpAdmitProbe, ID: 43}); r.Code != Rejected {
 			b.Errorf("another prober: %+v", r)
 		}
-		b.report(again.ticket(b.key, 42, true), Report{Outcome: Success})
+		b.report(again.ticket(b.key, 42), Report{Outcome: Success})
 		b.wantState(Closed)
 	})
 }

@@ -9,9 +9,20 @@ import (
 // encodeID has a fixed width, so that the script can look for it in a text.
 func encodeID(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// decodeReply reads the reply of admit.lua or report.lua (see record.lua).
+// encodeTag is how a parent's ring names a model.
+func encodeTag(tag uint32) string {
+	if tag == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(tag), 16)
+}
+
+// scopes are the levels by the scripts' numbers.
+var scopes = [...]Scope{"", ScopeModel, ScopeParent}
+
+// decodeReply reads the reply of a script (see record.lua).
 func decodeReply(raw []any) (Reply, error) {
-	const numbers, texts = 6, 5
+	const numbers, texts = 8, 8
 	if len(raw) != numbers+texts {
 		return Reply{}, fmt.Errorf("script replied %d fields, not %d", len(raw), numbers+texts)
 	}
@@ -31,11 +42,20 @@ func decodeReply(raw []any) (Reply, error) {
 		}
 		t[i] = v
 	}
-	r := Reply{Code: Code(n[0]), Epoch: n[2], Lease: n[3], Until: n[4], RetryAfter: n[5], State: State(t[0]), Reason: t[1]}
-	if t[2] != "" {
-		r.Change = Change{At: n[1], From: State(t[2]), To: State(t[3]), Reason: t[4]}
+	if n[7] < 0 || n[7] >= int64(len(scopes)) {
+		return Reply{}, fmt.Errorf("script replied scope %d", n[7])
 	}
-	return r, nil
+	return Reply{
+		Code: Code(n[0]), Epoch: n[2], ParentEpoch: n[3], Lease: n[4], Until: n[5], RetryAfter: n[6], Scope: scopes[n[7]],
+		State: State(t[0]), Reason: t[1], Change: decodeChange(n[1], t[2:5]), ParentChange: decodeChange(n[1], t[5:8]),
+	}, nil
+}
+
+func decodeChange(at int64, t []string) Change {
+	if t[0] == "" {
+		return Change{}
+	}
+	return Change{At: at, From: State(t[0]), To: State(t[1]), Reason: t[2]}
 }
 
 // decodeRecord reads a breaker's hash; of a missing one, the zero record.
@@ -48,22 +68,32 @@ func decodeRecord(h map[string]string) (Record, error) {
 		Reason:    h["reason"],
 		Until:     d.number("open_until"),
 		Cooldown:  d.number("cooldown"),
+		Good:      d.number("good"),
+		Bad:       d.number("bad"),
+		Void:      d.number("void"),
+		TaskNext:  d.number("task_next") == 1,
 		Wanted:    d.number("wanted"),
-		Lease:     Lease{ID: d.id(h["lease_id"]), Until: d.number("lease_until")},
+		Probed:    h["probed"],
+		Hold:      d.hold(h["hold"]),
 	}
-	for rest := h["ring"]; rest != ""; {
-		i := strings.IndexAny(rest, "+-")
-		if i < 0 {
-			d.fail("ring", rest)
-			break
+	for part := range strings.SplitSeq(h["ring"], ",") {
+		if part != "" {
+			r.Ring = append(r.Ring, d.result(part))
 		}
-		r.Ring = append(r.Ring, Result{At: d.parse("ring", rest[:i]), Failed: rest[i] == '-'})
-		rest = rest[i+1:]
 	}
 	for id := range strings.SplitSeq(h["seen"], ",") {
 		if id != "" {
 			r.Seen = append(r.Seen, d.id(id))
 		}
+	}
+	for part := range strings.SplitSeq(h["leases"], ",") {
+		if id, until, _ := strings.Cut(part, ":"); part != "" {
+			r.Leases = append(r.Leases, Lease{ID: d.id(id), Until: d.parse("leases", until)})
+		}
+	}
+	for line := range strings.Lines(h["wants"]) {
+		until, model, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		r.Wants = append(r.Wants, Want{Model: model, Until: d.parse("wants", until)})
 	}
 	for line := range strings.Lines(h["history"]) {
 		r.History = append(r.History, d.change(strings.TrimSuffix(line, "\n")))
@@ -99,14 +129,48 @@ func (d *decoder) number(field string) int64 {
 }
 
 func (d *decoder) id(value string) uint64 {
-	if value == "" {
-		return 0
-	}
 	id, err := strconv.ParseUint(value, 16, 64)
 	if err != nil {
 		d.fail("id", value)
 	}
 	return id
+}
+
+func (d *decoder) result(part string) Result {
+	i := strings.IndexAny(part, "+-")
+	if i < 0 {
+		d.fail("ring", part)
+		return Result{}
+	}
+	res := Result{At: d.parse("ring", part[:i]), Failed: part[i] == '-'}
+	if tag := part[i+1:]; tag != "" {
+		n, err := strconv.ParseUint(tag, 16, 32)
+		if err != nil {
+			d.fail("ring", part)
+		}
+		res.Model = uint32(n)
+	}
+	return res
+}
+
+// encodeHold is "<state> <at> <until> <by>", "" for none.
+func encodeHold(h Hold) string {
+	if h.State == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d %s", h.State, h.At, h.Until, h.By)
+}
+
+func (d *decoder) hold(value string) Hold {
+	if value == "" {
+		return Hold{}
+	}
+	f := strings.SplitN(value, " ", 4)
+	if len(f) != 4 {
+		d.fail("hold", value)
+		return Hold{}
+	}
+	return Hold{State: State(f[0]), At: d.parse("hold", f[1]), Until: d.parse("hold", f[2]), By: f[3]}
 }
 
 func (d *decoder) change(line string) Change {

@@ -42,15 +42,24 @@ func newNotifier(opts []Option) *notifier {
 	return n
 }
 
-// add queues the transition, if there is one and somebody listens. It never
-// calls the hook and may be called under a lock.
-func (n *notifier) add(key Key, c Change) {
-	if c.From == "" || n.hook == nil {
+// changed says whether an operation made a transition.
+func (r *Reply) changed() bool { return r.Change.From != "" || r.ParentChange.From != "" }
+
+// add queues the transitions of an operation on a model, if there are any and
+// somebody listens: the parent's first. It never calls the hook and may be
+// called under a lock.
+func (n *notifier) add(key Key, r Reply) {
+	if !r.changed() || n.hook == nil {
 		return
 	}
 	n.mu.Lock()
-	n.queue = append(n.queue, c.transition(key))
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	if r.ParentChange.From != "" {
+		n.queue = append(n.queue, r.ParentChange.transition(key.Parent()))
+	}
+	if r.Change.From != "" {
+		n.queue = append(n.queue, r.Change.transition(key))
+	}
 }
 
 // drain calls the hook for what is queued. If another goroutine is at it, that
@@ -79,7 +88,7 @@ func (n *notifier) call(t Transition) {
 	defer func() {
 		if p := recover(); p != nil {
 			n.log.LogAttrs(context.Background(), slog.LevelError, "transition hook panicked",
-				slog.String("model", t.Key.Model), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				slog.String("breaker", t.Key.String()), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	n.hook(t)

@@ -8,8 +8,16 @@ import (
 // maxHistory is how many transitions a breaker remembers.
 const maxHistory = 10
 
-// Record is the whole state of one breaker. Times are milliseconds of the
-// store's clock. The zero record is a closed breaker that was never used.
+// Pair is the whole state of a model's breaker and of its parent's.
+type Pair struct {
+	Model, Parent Record
+}
+
+func (p Pair) clone() Pair { return Pair{Model: p.Model.clone(), Parent: p.Parent.clone()} }
+
+// Record is the whole state of one breaker, of a model or of a parent. Times
+// are milliseconds of the store's clock. The zero record is a closed breaker
+// that was never used.
 type Record struct {
 	State State // "" counts as Closed
 	// Epoch starts at the time of the first admission and grows with each
@@ -19,18 +27,29 @@ type Record struct {
 	Ring  []Result // oldest first, at most Window; frozen while not closed
 	// Seen are the tickets counted last, oldest first: a repeat counts nothing.
 	Seen []uint64
-	// NotBefore is the latest time that the failures in the ring asked us to
-	// wait for by a Retry-After; 0: none. It is for Closed only.
+	// NotBefore is the latest time that failures asked us to wait for by a
+	// Retry-After, in the ring or in this round of probes; 0: none.
 	NotBefore int64
 
-	Reason   string // why it is not closed
-	Until    int64  // no probe before; 0 when closed
-	Cooldown int64  // the one that Until came from, ms; 0 when closed
-	Lease    Lease  // of the probe under way, HalfOpen only
+	Reason   string  // why it is not closed
+	Until    int64   // no probe before; 0 when closed
+	Cooldown int64   // the one that Until came from, ms; 0 when closed
+	Leases   []Lease // of the probes under way, HalfOpen only
+	// Good, Bad and Void count the probes of this round that succeeded, failed,
+	// and said nothing; HalfOpen only.
+	Good, Bad, Void int64
+	// TaskNext says that a task has to probe, since the prober's call was
+	// refused; never when closed.
+	TaskNext bool
 	// Wanted is until when waiting work wants this breaker probed; 0 when nobody
 	// does, as always when closed.
 	Wanted int64
+	// Wants says the same of each model of a parent, in the order in which they
+	// came, and Probed which of them was probed last.
+	Wants  []Want
+	Probed string
 
+	Hold    Hold
 	History []Change // newest first, at most 10
 }
 
@@ -38,11 +57,18 @@ type Record struct {
 type Result struct {
 	At     int64
 	Failed bool
+	Model  uint32 // in a parent's ring: which of its models, see modelTag
 }
 
-// Lease is the right of one prober; ID 0 is none.
+// Lease is the right of one prober.
 type Lease struct {
 	ID    uint64 // of the ticket
+	Until int64
+}
+
+// Want says until when work waits for a model.
+type Want struct {
+	Model string
 	Until int64
 }
 
@@ -59,25 +85,17 @@ func (r *Record) closed() bool { return r.State != Open && r.State != HalfOpen }
 func (r Record) clone() Record {
 	r.Ring = slices.Clone(r.Ring)
 	r.Seen = slices.Clone(r.Seen)
+	r.Leases = slices.Clone(r.Leases)
+	r.Wants = slices.Clone(r.Wants)
 	r.History = slices.Clone(r.History)
 	return r
 }
 
-// due says whether a probe may begin and is wanted.
-func (r *Record) due(now int64) bool {
-	return r.Wanted > now && r.dueAt() <= now
-}
-
-// dueAt is when the next probe may begin, unless the one under way reports
-// first. Only for Open and HalfOpen.
-func (r *Record) dueAt() int64 {
-	switch {
-	case r.State == Open:
-		return r.Until
-	case r.Lease.ID != 0:
-		return r.Lease.Until
+// begin gives a record that does not exist its first epoch.
+func (r *Record) begin(now int64) {
+	if r.Epoch == 0 {
+		r.State, r.Epoch = Closed, max(now, 1)
 	}
-	return 0
 }
 
 // change moves the breaker to another state: a new epoch, a line of history.
@@ -87,6 +105,8 @@ func (r *Record) change(to State, reason string, now int64) Change {
 	r.Epoch++
 	r.Seen = r.Seen[:0]
 	r.NotBefore = 0
+	r.Leases = r.Leases[:0]
+	r.Good, r.Bad, r.Void = 0, 0, 0
 	r.History = slices.Insert(r.History, 0, c)
 	if len(r.History) > maxHistory {
 		r.History = r.History[:maxHistory]
@@ -94,19 +114,25 @@ func (r *Record) change(to State, reason string, now int64) Change {
 	return c
 }
 
-// failures counts the ring's failures.
-func (r *Record) failures() int {
-	n := 0
+// failures counts the ring's failures, and says whether they are of more than
+// one model.
+func (r *Record) failures() (n int, several bool) {
+	var first uint32
 	for _, res := range r.Ring {
-		if res.Failed {
-			n++
+		if !res.Failed {
+			continue
 		}
+		if n == 0 {
+			first = res.Model
+		}
+		several = several || res.Model != first
+		n++
 	}
-	return n
+	return n, several
 }
 
 // push adds a result to the ring, after what is stale has left it.
-func (r *Record) push(res Result, s Settings) {
+func (r *Record) push(res Result, s *Settings) {
 	r.expire(res.At, s)
 	r.Ring = append(r.Ring, res)
 	if over := len(r.Ring) - s.Window; over > 0 {
@@ -116,7 +142,7 @@ func (r *Record) push(res Result, s Settings) {
 
 // expire drops what is stale at now. A result from the future, left by a clock
 // that stepped back, is taken as from now.
-func (r *Record) expire(now int64, s Settings) {
+func (r *Record) expire(now int64, s *Settings) {
 	for i := len(r.Ring) - 1; i >= 0 && r.Ring[i].At > now; i-- {
 		r.Ring[i].At = now
 	}
@@ -143,7 +169,7 @@ func (r *Record) dropOldest(n int) { r.Ring = append(r.Ring[:0], r.Ring[n:]...) 
 // time that a window of them takes at that pace, between 5 minutes and an hour.
 // So a burst before a pause is forgotten after 5 minutes, and one call a minute
 // still fills a window of 20.
-func (s Settings) staleAfter(ring []Result) int64 {
+func (s *Settings) staleAfter(ring []Result) int64 {
 	if s.Stale != 0 {
 		return s.Stale.Milliseconds()
 	}
@@ -160,7 +186,7 @@ func (s Settings) staleAfter(ring []Result) int64 {
 
 func (r *Record) saw(id uint64) bool { return slices.Contains(r.Seen, id) }
 
-func (r *Record) remember(id uint64, s Settings) {
+func (r *Record) remember(id uint64, s *Settings) {
 	if over := len(r.Seen) + 1 - s.remembered(); over > 0 {
 		r.Seen = append(r.Seen[:0], r.Seen[over:]...)
 	}
@@ -170,16 +196,19 @@ func (r *Record) remember(id uint64, s Settings) {
 // status is the record as people see it at now.
 func (r Record) status(key Key, now int64, s Settings) Status {
 	r = r.clone()
-	r.settle(now, s)
-	st := Status{Key: key, Scope: ScopeModel, State: Closed, Cooldown: s.Cooldown, Window: s.Window}
+	r.settle(now, &s)
+	st := Status{Key: key, Scope: key.Scope(), State: Closed, Cooldown: s.Cooldown, Window: s.Window, Held: r.Hold.held()}
 	if r.closed() {
-		r.expire(now, s)
+		r.expire(now, &s)
 	} else {
-		st.State, st.Reason = r.State, r.Reason
-		st.Until = time.UnixMilli(max(r.dueAt(), r.Until))
-		st.Cooldown = millis(r.doubled(s))
+		st.State, st.Reason, st.Probing = r.State, r.Reason, len(r.Leases)
+		if until := max(r.lastLease(), r.Until); until != never {
+			st.Until = time.UnixMilli(until)
+		}
+		st.Cooldown = millis(r.doubled(&s))
 	}
-	st.Failures, st.Results = r.failures(), len(r.Ring)
+	st.Failures, _ = r.failures()
+	st.Results = len(r.Ring)
 	for _, c := range r.History {
 		st.Transitions = append(st.Transitions, c.transition(key))
 	}
@@ -187,5 +216,16 @@ func (r Record) status(key Key, now int64, s Settings) Status {
 }
 
 func (c Change) transition(key Key) Transition {
-	return Transition{Key: key, Scope: ScopeModel, From: c.From, To: c.To, Reason: c.Reason, At: time.UnixMilli(c.At)}
+	return Transition{Key: key, Scope: key.Scope(), From: c.From, To: c.To, Reason: c.Reason, At: time.UnixMilli(c.At)}
+}
+
+// modelTag stands for a model in its parent's ring: FNV-1a, so that a result
+// takes a few bytes whatever the name. Two models of a provider that share a
+// tag (one pair in four thousand million) would count as one.
+func modelTag(model string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(model) {
+		h = (h ^ uint32(model[i])) * 16777619
+	}
+	return h
 }

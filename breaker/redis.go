@@ -5,14 +5,14 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts; record.lua stands before the two that change a breaker.
+// The scripts; record.lua stands before those that change a breaker.
 var (
 	//go:embed lua/record.lua
 	recordLua string
@@ -20,6 +20,8 @@ var (
 	admitLua string
 	//go:embed lua/report.lua
 	reportLua string
+	//go:embed lua/force.lua
+	forceLua string
 	//go:embed lua/due.lua
 	dueLua string
 )
@@ -35,61 +37,66 @@ type Redis struct {
 	settings func(Key) Settings
 	notify   *notifier
 
-	admit, report, due *redis.Script
-	now                func() string // "": the server's clock; tests set it
+	admit, report, operate, due *redis.Script
+	now                         func() string // "": the server's clock; tests set it
 }
 
 var _ Store = (*Redis)(nil)
 
 // NewRedis returns a store on rdb, which stays the caller's. Settings is asked
-// at every operation, so it must be quick and safe for concurrent use; zero
-// fields take their defaults. All processes should have the same settings;
+// at every operation for the model's key and for its parent's, whose Model is
+// "", so it must be quick and safe for concurrent use; zero fields take their
+// defaults. All processes should have the same settings;
 // where they differ, each applies its own to the shared record.
 func NewRedis(rdb redis.UniversalClient, settings func(Key) Settings, opts ...Option) *Redis {
-	return newRedis(rdb, settings, recordLua+admitLua, recordLua+reportLua, opts)
+	return newRedis(rdb, settings, scripts{admitLua, reportLua, forceLua, dueLua, recordLua}, opts)
 }
 
-func newRedis(rdb redis.UniversalClient, settings func(Key) Settings, admit, report string, opts []Option) *Redis {
+// scripts are the texts of the scripts.
+type scripts struct{ admit, report, force, due, record string }
+
+func newRedis(rdb redis.UniversalClient, settings func(Key) Settings, s scripts, opts []Option) *Redis {
 	return &Redis{
 		rdb: rdb, settings: settings, notify: newNotifier(opts),
-		admit: redis.NewScript(admit), report: redis.NewScript(report), due: redis.NewScript(dueLua),
+		admit: redis.NewScript(s.record + s.admit), report: redis.NewScript(s.record + s.report),
+		operate: redis.NewScript(s.record + s.force), due: redis.NewScript(s.due),
 		now: func() string { return "" },
 	}
 }
 
 // Admit lets one call through, or returns *OpenError.
-func (r *Redis) Admit(ctx context.Context, key Key) (Ticket, error) {
-	op := Op{Kind: OpAdmit, ID: newID()}
-	reply, err := r.do(ctx, key, op)
+func (r *Redis) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error) {
+	op := Op{Kind: OpAdmit, Model: key.Model, ID: newID(), NoProbe: noProbe(opts)}
+	reply, err := r.do(ctx, key, &op)
 	if err != nil {
-		return Ticket{}, fmt.Errorf("admit call to %s: %w", key.Model, err)
+		return Ticket{}, fmt.Errorf("admit call to %s: %w", key, err)
 	}
 	if reply.Code == Rejected {
 		return Ticket{}, reply.rejection(key)
 	}
-	return reply.ticket(key, op.ID, false), nil
+	return reply.ticket(key, op.ID), nil
 }
 
-// AdmitProbe takes the probe lease, or returns *OpenError or ErrNotDue.
+// AdmitProbe takes a probe's lease, or returns *OpenError or ErrNotDue.
 func (r *Redis) AdmitProbe(ctx context.Context, key Key) (Ticket, error) {
-	op := Op{Kind: OpAdmitProbe, ID: newID()}
-	reply, err := r.do(ctx, key, op)
+	op := Op{Kind: OpAdmitProbe, Model: key.Model, ID: newID()}
+	reply, err := r.do(ctx, key, &op)
 	switch {
 	case err != nil:
-		return Ticket{}, fmt.Errorf("admit probe of %s: %w", key.Model, err)
+		return Ticket{}, fmt.Errorf("admit probe of %s: %w", key, err)
 	case reply.Code == Rejected:
 		return Ticket{}, reply.rejection(key)
 	case reply.Code == NotDue:
 		return Ticket{}, ErrNotDue
 	}
-	return reply.ticket(key, op.ID, true), nil
+	return reply.ticket(key, op.ID), nil
 }
 
 // Report gives the outcome of an admitted call.
 func (r *Redis) Report(ctx context.Context, t Ticket, rep Report) error {
-	op := Op{Kind: OpReport, ID: t.ID, Epoch: t.Epoch, Probe: t.Probe, Report: rep.cleaned()}
-	if _, err := r.do(ctx, t.Key, op); err != nil {
-		return fmt.Errorf("report call to %s: %w", t.Key.Model, err)
+	op := t.ended(OpReport, rep)
+	if _, err := r.do(ctx, t.Key, &op); err != nil {
+		return fmt.Errorf("report call to %s: %w", t.Key, err)
 	}
 	return nil
 }
@@ -99,23 +106,42 @@ func (r *Redis) Release(ctx context.Context, t Ticket) error {
 	if !t.Probe {
 		return nil
 	}
-	op := Op{Kind: OpRelease, ID: t.ID, Epoch: t.Epoch, Probe: true}
-	if _, err := r.do(ctx, t.Key, op); err != nil {
-		return fmt.Errorf("release probe of %s: %w", t.Key.Model, err)
+	op := t.ended(OpRelease, Report{})
+	if _, err := r.do(ctx, t.Key, &op); err != nil {
+		return fmt.Errorf("release probe of %s: %w", t.Key, err)
 	}
 	return nil
 }
 
-// Due returns the provider's breakers whose probe is due and wanted.
+// Force does what an operator wants of a breaker. A hold lives as long as Redis
+// keeps its data.
+func (r *Redis) Force(ctx context.Context, key Key, f Force) error {
+	err := f.Validate()
+	if err == nil {
+		_, err = r.do(ctx, key, &Op{Kind: OpForce, Model: key.Model, Scope: key.Scope(), Force: f})
+	}
+	if err != nil {
+		return fmt.Errorf("force breaker %s: %w", key, err)
+	}
+	return nil
+}
+
+// Due returns the provider's models to probe.
 func (r *Redis) Due(ctx context.Context, provider string) ([]Key, error) {
-	members, err := r.due.Run(ctx, r.rdb, []string{dueKey(provider)}, r.now(), breakerPrefix(provider)).StringSlice()
+	list, err := r.due.Run(ctx, r.rdb, []string{dueKey(provider)}, r.now(), modelPrefix(provider), parentPrefix(provider)).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("list due breakers of %s: %w", provider, err)
 	}
-	keys := make([]Key, len(members))
-	for i, m := range members {
-		model, region, _ := strings.Cut(m, "\n")
-		keys[i] = Key{Provider: provider, Model: model, Region: region}
+	var keys []Key
+	for e := range slices.Chunk(list, 3) {
+		k := Key{Provider: provider, Model: e[1], Region: e[2]}
+		probed := k
+		if e[0] == "2" {
+			probed = k.Parent()
+		}
+		if !r.settings(probed).TaskProbes {
+			keys = append(keys, k)
+		}
 	}
 	return keys, nil
 }
@@ -139,21 +165,28 @@ func (r *Redis) List(ctx context.Context, keys []Key) ([]Status, error) {
 	for i, k := range keys {
 		rec, err := decodeRecord(hashes[i].Val())
 		if err != nil {
-			return nil, fmt.Errorf("read breaker %s: %w", k.Model, err)
+			return nil, fmt.Errorf("read breaker %s: %w", k, err)
 		}
 		list[i] = rec.status(k, now, r.settings(k).WithDefaults())
 	}
 	return list, nil
 }
 
-// do runs the operation's script, then tells of the transition it made.
-func (r *Redis) do(ctx context.Context, key Key, op Op) (Reply, error) {
-	s := r.settings(key).WithDefaults()
-	script, args := r.admit, r.args(key, op, s)
-	if op.Kind == OpReport || op.Kind == OpRelease {
-		script, args = r.report, append(args, reportArgs(op, s)...)
+// do runs the operation's script, then tells of the transitions it made.
+func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
+	s := Levels{Model: r.settings(key).WithDefaults(), Parent: r.settings(key.Parent()).WithDefaults()}
+	script, args := r.admit, r.args(key, op, &s)
+	switch op.Kind {
+	case OpReport, OpRelease:
+		script = r.report
+		args = append(args, autoStale.Milliseconds(), autoStaleMax.Milliseconds(), encodeTag(modelTag(op.Model)))
+		args = appendReport(args, op.Epoch, op.evidence(ScopeModel, &s.Model), &s.Model)
+		args = appendReport(args, op.ParentEpoch, op.evidence(ScopeParent, &s.Parent), &s.Parent)
+	case OpForce:
+		script = r.operate
+		args = appendForce(args, op, &s)
 	}
-	raw, err := script.Run(ctx, r.rdb, []string{breakerKey(key), dueKey(key.Provider)}, args...).Slice()
+	raw, err := script.Run(ctx, r.rdb, []string{breakerKey(key), breakerKey(key.Parent()), dueKey(key.Provider)}, args...).Slice()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -161,32 +194,53 @@ func (r *Redis) do(ctx context.Context, key Key, op Op) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if reply.Change.From != "" {
-		r.notify.add(key, reply.Change)
+	if reply.changed() {
+		r.notify.add(key, reply)
 		r.notify.drain()
 	}
 	return reply, nil
 }
 
 // args are those of record.lua.
-func (r *Redis) args(key Key, op Op, s Settings) []any {
-	probe := op.Probe || op.Kind == OpAdmitProbe
-	args := make([]any, 0, 21)
-	return append(args, r.now(), encodeID(op.ID), flag(probe), dueMember(key), s.ttl().Milliseconds(),
-		s.MaxCooldown.Milliseconds(), s.ProbeLease.Milliseconds(), s.wantedFor())
+func (r *Redis) args(key Key, op *Op, s *Levels) []any {
+	args := make([]any, 0, 47)
+	args = append(args, r.now(), encodeID(op.ID), op.mode(), key.Model)
+	args = appendSettings(args, dueMember(key), &s.Model)
+	return appendSettings(args, dueMember(key.Parent()), &s.Parent)
 }
 
-// reportArgs are those that report.lua adds.
-func reportArgs(op Op, s Settings) []any {
-	rep := op.Report
-	if op.Kind == OpRelease {
-		rep = Report{Reason: releasedReason}
+// mode is the script's word for what is admitted or reported.
+func (op *Op) mode() string {
+	switch {
+	case op.Kind == OpAdmitProbe:
+		return "prober"
+	case op.Kind == OpAdmit && op.NoProbe:
+		return "noprobe"
+	case op.Probe:
+		return string(op.Scope)
 	}
-	return []any{
-		op.Epoch, int(rep.Outcome), flag(rep.Hard), rep.Reason, retryAfter(rep, s),
-		s.Window, s.Failures, s.MinResults, s.Stale.Milliseconds(), s.Cooldown.Milliseconds(), s.remembered(),
-		autoStale.Milliseconds(), autoStaleMax.Milliseconds(),
+	return "call"
+}
+
+func appendSettings(args []any, member string, s *Settings) []any {
+	return append(args, member, s.ttl().Milliseconds(), s.MaxCooldown.Milliseconds(), s.ProbeLease.Milliseconds(),
+		s.wantedFor(), s.Probes, s.ProbeSuccesses, flag(s.TaskProbes))
+}
+
+// appendReport adds what report.lua takes of one level.
+func appendReport(args []any, epoch int64, e evidence, s *Settings) []any {
+	return append(args, epoch, int(e.outcome), flag(e.hard), flag(e.unfit), e.reason, e.wait,
+		s.Window, s.Failures, s.MinResults, s.Stale.Milliseconds(), s.Cooldown.Milliseconds(), s.remembered())
+}
+
+// appendForce adds what force.lua takes.
+func appendForce(args []any, op *Op, s *Levels) []any {
+	scope, level := 1, &s.Model
+	if op.Scope == ScopeParent {
+		scope, level = 2, &s.Parent
 	}
+	hold := op.Force.hold(0)
+	return append(args, scope, string(op.Force.Action), hold.Until, op.Force.by(), op.Force.reason(), level.Cooldown.Milliseconds())
 }
 
 func flag(b bool) int {
@@ -200,13 +254,21 @@ func flag(b bool) int {
 func newID() uint64 { return rand.Uint64() | 1 }
 
 // All keys of a provider share a slot of a cluster.
-func breakerPrefix(provider string) string { return "nightshift:{" + provider + "}:breaker:" }
-func breakerKey(k Key) string              { return breakerPrefix(k.Provider) + k.Model }
-func dueKey(provider string) string        { return "nightshift:{" + provider + "}:due" }
+func modelPrefix(provider string) string  { return "nightshift:{" + provider + "}:breaker:" }
+func parentPrefix(provider string) string { return "nightshift:{" + provider + "}:parent:" }
+func dueKey(provider string) string       { return "nightshift:{" + provider + "}:due" }
 
-// dueMember carries the region along, so that Due can return whole keys.
+func breakerKey(k Key) string {
+	if k.Model == "" {
+		return parentPrefix(k.Provider) + k.Region
+	}
+	return modelPrefix(k.Provider) + k.Model
+}
+
+// dueMember carries the region along, so that Due can return whole keys; a
+// parent's has no model.
 func dueMember(k Key) string {
-	if k.Region == "" {
+	if k.Region == "" && k.Model != "" {
 		return k.Model
 	}
 	return k.Model + "\n" + k.Region

@@ -9,6 +9,7 @@ import (
 // Limits of the settings, and constants of the automatic rules.
 const (
 	maxWindow = 1000 // results; a report reads the whole ring
+	maxProbes = 100  // leases; a rejection reads them all
 
 	autoStale    = 5 * time.Minute
 	autoStaleMax = time.Hour
@@ -42,6 +43,24 @@ type Settings struct {
 	// exceed the probe's own deadline. Defaults to 40 s: the 30 s that the
 	// slowest tier may be silent, and 10 s to report.
 	ProbeLease time.Duration
+	// Probes is how many probes may be in flight at once in the whole fleet, at
+	// most 100. Defaults to 1.
+	Probes int
+	// ProbeSuccesses is how many probes of one round must succeed to close the
+	// breaker. A round sends Probes probes, or as many as must succeed, and is
+	// lost as soon as so many successes can no longer be reached. Defaults to 1.
+	ProbeSuccesses int
+	// SlowCall is the latency above which a success is a failure. Defaults to
+	// 0: none is.
+	SlowCall time.Duration
+	// TaskProbes has waiting calls probe in place of a prober: the first that
+	// asks when a probe is due is admitted, as the probe.
+	TaskProbes bool
+}
+
+// Levels are the settings of a model's breaker and of its parent's.
+type Levels struct {
+	Model, Parent Settings
 }
 
 // WithDefaults returns the settings with every zero field filled in.
@@ -61,6 +80,8 @@ func (s Settings) WithDefaults() Settings {
 	if s.ProbeLease == 0 {
 		s.ProbeLease = 40 * time.Second
 	}
+	s.Probes = max(s.Probes, 1)
+	s.ProbeSuccesses = max(s.ProbeSuccesses, 1)
 	return s
 }
 
@@ -79,8 +100,14 @@ func (s Settings) Validate() error {
 	check(s.Cooldown >= time.Millisecond, "cooldown %s is shorter than 1ms", s.Cooldown)
 	check(s.MaxCooldown >= s.Cooldown, "max_cooldown %s is shorter than cooldown %s", s.MaxCooldown, s.Cooldown)
 	check(s.ProbeLease >= time.Millisecond, "probe lease %s is shorter than 1ms", s.ProbeLease)
+	check(s.Probes >= 1 && s.Probes <= maxProbes, "probes %d is not between 1 and %d", s.Probes, maxProbes)
+	check(s.ProbeSuccesses >= 1 && s.ProbeSuccesses <= maxProbes, "probe_successes %d is not between 1 and %d", s.ProbeSuccesses, maxProbes)
+	check(s.SlowCall >= 0, "slow_call %s is negative", s.SlowCall)
 	return errors.Join(errs...)
 }
+
+// round is how many probes one half-open round has.
+func (s Settings) round() int { return max(s.Probes, s.ProbeSuccesses) }
 
 // wantedFor is how long after a rejection a breaker is probed for the work that
 // was rejected, in ms. A rejected task comes back after at most a cooldown, a

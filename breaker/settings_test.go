@@ -6,13 +6,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
 func TestDefaults(t *testing.T) {
 	want := Settings{
 		Window: 20, Failures: 11, Cooldown: 30 * time.Second,
-		MaxCooldown: 5 * time.Minute, ProbeLease: 40 * time.Second,
+		MaxCooldown: 5 * time.Minute, ProbeLease: 40 * time.Second, Probes: 1, ProbeSuccesses: 1,
 	}
 	if got := (Settings{}).WithDefaults(); got != want {
 		t.Errorf("defaults %+v, want %+v", got, want)
@@ -50,17 +51,17 @@ func TestReasonsAreOneShortLine(t *testing.T) {
 }
 
 func TestStepLeavesItsArgumentAlone(t *testing.T) {
-	s := Settings{Window: 2, Failures: 2}.WithDefaults()
-	rec, grant := Step(Record{}, Op{Kind: OpAdmit, ID: 1}, 1000, s)
-	fail := func(id uint64) Op {
-		return Op{Kind: OpReport, ID: id, Epoch: grant.Epoch, Report: Report{Outcome: Success}}
+	s := both(Settings{Window: 2, Failures: 2})[0]
+	p, grant := Step(Pair{}, Op{Kind: OpAdmit, ID: 1}, 1000, s)
+	call := func(id uint64) Op {
+		return Op{Kind: OpReport, ID: id, Epoch: grant.Epoch, ParentEpoch: grant.ParentEpoch, Report: Report{Outcome: Success}}
 	}
 	for id := uint64(1); id < 4; id++ {
-		rec, _ = Step(rec, fail(id), 1000, s)
+		p, _ = Step(p, call(id), 1000, s)
 	}
-	before := rec.clone()
-	Step(rec, fail(9), 2000, s)
-	if rec.Ring[0] != before.Ring[0] || rec.Seen[0] != before.Seen[0] {
-		t.Errorf("%+v became %+v", before, rec)
+	before := p.clone()
+	Step(p, call(9), 2000, s)
+	if diff := cmp.Diff(before, p); diff != "" {
+		t.Errorf("it changed:\n%s", diff)
 	}
 }

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -15,15 +14,31 @@ const (
 	OpAdmitProbe                   // may this prober probe?
 	OpReport                       // a call ended
 	OpRelease                      // a call was never sent
+	OpForce                        // an operator wants something
 )
 
-// Op is one operation on a breaker.
+// Op is one operation on a model's breaker and its parent's.
 type Op struct {
-	Kind   OpKind
-	ID     uint64 // of the ticket: to be granted (admissions), or that was
-	Epoch  int64  // of the ticket (report, release)
-	Probe  bool   // of the ticket (report, release)
+	Kind    OpKind
+	Model   string
+	ID      uint64 // of the ticket: to be granted (admissions), or that was
+	NoProbe bool   // OpAdmit: the call may not be a probe
+
+	// Of the ticket (report, release).
+	Epoch, ParentEpoch int64
+	Probe              bool
+	Scope              Scope // the level that it probes; OpForce: the level meant
+
 	Report Report // OpReport
+	Force  Force  // OpForce
+}
+
+// ended is the operation that reports or releases a ticket.
+func (t Ticket) ended(kind OpKind, rep Report) Op {
+	return Op{
+		Kind: kind, Model: t.Key.Model, ID: t.ID, Epoch: t.Epoch, ParentEpoch: t.ParentEpoch,
+		Probe: t.Probe, Scope: t.Scope, Report: rep.cleaned(),
+	}
 }
 
 // Code is the kind of a reply. The scripts return the same numbers.
@@ -31,263 +46,246 @@ type Code int
 
 // The codes.
 const (
-	Granted  Code = iota + 1 // call; a repeated OpAdmitProbe is granted its lease again
-	Rejected                 // the breaker is open, or another probes it
+	Granted  Code = iota + 1 // call; a repeated admission of a probe is granted its lease again
+	Rejected                 // a breaker is open, or others probe it
 	NotDue                   // no probe is needed now
-	Counted                  // the report moved the record
+	Counted                  // the report moved a record
 	Ignored                  // the report was late, repeated, or no evidence
 )
 
 // Reply answers an operation. Times are ms.
 type Reply struct {
-	Code  Code
-	Epoch int64 // Granted
-	Lease int64 // Granted to a probe: how long it may take
+	Code               Code
+	Epoch, ParentEpoch int64 // Granted
+	Lease              int64 // Granted to a probe: how long it may take
+	Scope              Scope // Granted to a probe: what it probes; Rejected: who rejects
 
 	State      State // Rejected
 	Reason     string
 	Until      int64
 	RetryAfter int64 // never negative
 
-	Change Change // the transition that the operation made; From "": none
+	Change, ParentChange Change // the transitions that the operation made; From "": none
 }
 
-// Step applies one operation at now (ms) and returns the new record and the
-// answer. It is pure: rec is left as it was. The settings must be complete.
-func Step(rec Record, op Op, now int64, s Settings) (Record, Reply) {
-	rec = rec.clone()
-	reply := rec.apply(op, now, s)
-	return rec, reply
+// Step applies one operation at now (ms) and returns the new records and the
+// answer. It is pure: p is left as it was. The settings must be complete.
+func Step(p Pair, op Op, now int64, s Levels) (Pair, Reply) {
+	p = p.clone()
+	return p, levels{&p.Model, &p.Parent, &s}.apply(&op, now)
+}
+
+// levels are the two records during one operation.
+type levels struct {
+	m, p *Record
+	s    *Levels
 }
 
 // apply is Step in place.
-func (r *Record) apply(op Op, now int64, s Settings) Reply {
-	r.settle(now, s)
+func (l levels) apply(op *Op, now int64) Reply {
+	if op.Kind == OpAdmit && l.m.closed() && l.p.closed() { // the usual case
+		l.m.begin(now)
+		l.p.begin(now)
+		return l.grant("", 0)
+	}
+	if op.Kind == OpForce { // concerns one level alone
+		if op.Scope == ScopeParent {
+			return Reply{Code: Counted, ParentChange: l.p.force(op.Force, now, &l.s.Parent)}
+		}
+		return Reply{Code: Counted, Change: l.m.force(op.Force, now, &l.s.Model)}
+	}
+	l.m.settle(now, &l.s.Model)
+	l.p.settle(now, &l.s.Parent)
 	switch op.Kind {
 	case OpAdmit:
-		return r.admit(now, s)
+		return l.admit(op, now)
 	case OpAdmitProbe:
-		return r.admitProbe(op.ID, now, s)
+		return l.admitProbe(op, now)
 	case OpReport, OpRelease:
-		if op.Probe {
-			return r.reportProbe(op, now, s)
-		}
-		return r.reportCall(op, now, s)
+		return l.report(op, now)
 	}
 	panic(fmt.Sprintf("breaker: unknown operation %d", op.Kind))
 }
 
-// settle ends a lapsed lease, and cuts times down to what the settings could
-// have made of now: a clock that stepped back must not lengthen a wait.
-func (r *Record) settle(now int64, s Settings) {
+// settle ends what time ended: an operator's hold, leases, wishes; and cuts
+// times down to what the settings could have made of now: a clock that stepped
+// back must not lengthen a wait.
+func (r *Record) settle(now int64, s *Settings) {
+	if r.Hold.State != "" && r.Hold.Until != 0 && now >= r.Hold.Until {
+		r.Hold = Hold{}
+	}
 	if r.closed() {
 		return
 	}
-	r.Until = min(r.Until, now+s.MaxCooldown.Milliseconds())
-	r.Wanted = min(r.Wanted, now+s.wantedFor())
-	if r.Wanted <= now {
-		r.Wanted = 0
+	latest := now + s.MaxCooldown.Milliseconds()
+	if r.Hold.State != Open {
+		r.Until = min(r.Until, latest)
 	}
-	if r.Lease.ID == 0 {
-		return
-	}
-	r.Lease.Until = min(r.Lease.Until, now+s.ProbeLease.Milliseconds())
-	if now >= r.Lease.Until {
-		r.Lease = Lease{}
+	r.NotBefore = min(r.NotBefore, latest)
+	r.settleWants(now, s)
+	if r.State == HalfOpen {
+		r.settleLeases(now, s)
 	}
 }
 
-func (r *Record) admit(now int64, s Settings) Reply {
-	if !r.closed() {
-		if w := s.wantedFor(); r.Wanted < now+w/2 { // not each rejection is a write
-			r.Wanted = now + w
+// admit answers a task's call while a level is not closed.
+func (l levels) admit(op *Op, now int64) Reply {
+	if rep, ok := l.lentTo(op.ID, now); ok {
+		return rep
+	}
+	if !op.NoProbe {
+		if rep, ok := l.taskProbe(op, now); ok {
+			return rep
 		}
-		return r.reject(now, s)
 	}
-	if r.Epoch == 0 {
-		r.State, r.Epoch = Closed, max(now, 1)
+	if !l.m.closed() {
+		l.m.want(now, &l.s.Model)
 	}
-	return Reply{Code: Granted, Epoch: r.Epoch}
+	if !l.p.closed() {
+		l.p.wantModel(op.Model, now, &l.s.Parent)
+	}
+	return l.reject(now, !op.NoProbe)
 }
 
-// reject says how long nothing can change: until the probe under way must have
-// ended, or until the next one may begin and must have ended.
-func (r *Record) reject(now int64, s Settings) Reply {
-	rep := Reply{Code: Rejected, State: r.State, Reason: r.Reason}
+// reject answers with the level that lets calls through later.
+func (l levels) reject(now int64, mayProbe bool) Reply {
+	if l.p.closed() {
+		return l.m.reject(ScopeModel, now, &l.s.Model, mayProbe)
+	}
+	parent := l.p.reject(ScopeParent, now, &l.s.Parent, mayProbe)
+	if l.m.closed() {
+		return parent
+	}
+	model := l.m.reject(ScopeModel, now, &l.s.Model, mayProbe)
+	if model.RetryAfter > parent.RetryAfter {
+		return model
+	}
+	return parent
+}
+
+// reject says how long nothing can change: until the probes under way must have
+// ended, or until the next one may begin and must have ended; a call that could
+// be that probe itself only waits for its begin.
+func (r *Record) reject(scope Scope, now int64, s *Settings, mayProbe bool) Reply {
+	rep := Reply{Code: Rejected, Scope: scope, State: r.State, Reason: r.Reason}
+	lease := s.ProbeLease.Milliseconds()
 	switch {
 	case r.State == Open:
-		rep.Until = r.Until
-		rep.RetryAfter = max(r.Until-now, 0) + s.ProbeLease.Milliseconds()
-	case r.Lease.ID != 0:
-		rep.Until = r.Lease.Until
-		rep.RetryAfter = r.Lease.Until - now
-	default: // the prober is gone, the next may begin at once
-		rep.Until = now
-		rep.RetryAfter = s.ProbeLease.Milliseconds()
+		wait := min(max(r.Until-now, 0), s.MaxCooldown.Milliseconds()) // a hold can be longer
+		if wait == 0 || !mayProbe || !r.taskProbes(s) {
+			wait += lease
+		}
+		rep.Until, rep.RetryAfter = r.Until, wait
+	case len(r.Leases) > 0:
+		rep.Until = r.lastLease()
+		rep.RetryAfter = rep.Until - now
+	default: // the probers are gone, the next may begin at once
+		rep.Until, rep.RetryAfter = now, lease
 	}
 	return rep
 }
 
-func (r *Record) admitProbe(id uint64, now int64, s Settings) Reply {
-	if r.Lease.ID == id && id != 0 { // the reply of the first admission was lost
-		return Reply{Code: Granted, Epoch: r.Epoch, Lease: r.Lease.Until - now}
-	}
-	if r.Lease.ID != 0 {
-		return r.reject(now, s)
-	}
-	if !r.due(now) {
-		return Reply{Code: NotDue}
-	}
-	var c Change
-	if r.State == Open {
-		c = r.change(HalfOpen, "probe", now)
-	}
-	lease := s.ProbeLease.Milliseconds()
-	r.Lease = Lease{ID: id, Until: now + lease}
-	return Reply{Code: Granted, Epoch: r.Epoch, Lease: lease, Change: c}
-}
-
-// reportCall takes the outcome of a call that was admitted while closed.
-func (r *Record) reportCall(op Op, now int64, s Settings) Reply {
-	rep := op.Report
-	failed := rep.Hard || rep.Outcome == Failure
-	if op.Kind == OpRelease || !failed && rep.Outcome != Success {
-		return Reply{Code: Ignored}
-	}
-	if r.Epoch == 0 || op.Epoch != r.Epoch || r.saw(op.ID) { // only Closed gives such tickets
-		return Reply{Code: Ignored}
-	}
-	r.remember(op.ID, s)
-	r.push(Result{At: now, Failed: failed}, s)
-	if !failed { // whatever a Retry-After asked for, the door is open
-		r.NotBefore = 0
-		return Reply{Code: Counted}
-	}
-	if wait := retryAfter(rep, s); wait > 0 {
-		r.NotBefore = max(r.NotBefore, now+wait)
-	}
-	r.NotBefore = min(r.NotBefore, now+s.MaxCooldown.Milliseconds())
-	reply := Reply{Code: Counted}
+// report takes the outcome of a call, or a ticket back.
+func (l levels) report(op *Op, now int64) Reply {
+	reply := Reply{Code: Ignored}
+	em, ep := op.evidence(ScopeModel, &l.s.Model), op.evidence(ScopeParent, &l.s.Parent)
+	var model, parent bool
 	switch {
-	case rep.Hard:
-		reply.Change = r.open(s.MaxCooldown.Milliseconds(), rep.Reason, now)
-	case len(r.Ring) >= s.MinResults && r.failures() >= s.Failures:
-		reply.Change = r.open(s.Cooldown.Milliseconds(), rep.Reason, now)
+	case op.Probe && op.Scope == ScopeParent:
+		reply.ParentChange, parent = l.p.reportProbe(op.ID, op.ParentEpoch, ep, now, &l.s.Parent)
+		if parent {
+			reply.Change = l.m.probedForParent(op.Epoch, em, now, &l.s.Model)
+		}
+	case op.Probe:
+		reply.Change, model = l.m.reportProbe(op.ID, op.Epoch, em, now, &l.s.Model)
+		if model {
+			reply.ParentChange, _ = l.p.reportCall(op, op.ParentEpoch, ep, now, &l.s.Parent)
+		}
+	default:
+		reply.Change, model = l.m.reportCall(op, op.Epoch, em, now, &l.s.Model)
+		reply.ParentChange, parent = l.p.reportCall(op, op.ParentEpoch, ep, now, &l.s.Parent)
+	}
+	if model || parent {
+		reply.Code = Counted
 	}
 	return reply
 }
 
-// reportProbe takes the outcome of the probe that holds the lease.
-func (r *Record) reportProbe(op Op, now int64, s Settings) Reply {
-	if r.Lease.ID == 0 || r.Lease.ID != op.ID || r.Epoch != op.Epoch {
-		return Reply{Code: Ignored}
+// reportCall takes the outcome of a call that was admitted while this level was
+// closed, and says whether it counted.
+func (r *Record) reportCall(op *Op, epoch int64, e evidence, now int64, s *Settings) (Change, bool) {
+	failed := e.outcome == Failure
+	if !failed && e.outcome != Success {
+		return Change{}, false
 	}
-	rep := op.Report
-	if op.Kind == OpRelease {
-		rep = Report{Reason: releasedReason}
+	if !r.closed() || r.Epoch == 0 || epoch != r.Epoch || r.saw(op.ID) {
+		return Change{}, false
 	}
-	outcome := rep.Outcome
-	if rep.Hard {
-		outcome = Failure
+	r.remember(op.ID, s)
+	r.push(Result{At: now, Failed: failed, Model: e.tag}, s)
+	if !failed { // whatever a Retry-After asked for, the door is open
+		r.NotBefore = 0
+		return Change{}, true
 	}
-	if outcome == Success || outcome == Limited {
-		return Reply{Code: Counted, Change: r.close(rep.Reason, now)}
+	r.wait(e, now, s)
+	if r.Hold.State == Closed {
+		return Change{}, true
 	}
-	if wait := retryAfter(rep, s); wait > 0 {
-		r.NotBefore = now + wait
-	}
-	cooldown, why := r.Cooldown, r.Reason // no evidence: as before
 	switch {
-	case rep.Hard:
-		cooldown, why = s.MaxCooldown.Milliseconds(), rep.Reason
-	case outcome == Failure:
-		cooldown, why = r.doubled(s), rep.Reason
+	case e.hard:
+		return r.open(s.MaxCooldown.Milliseconds(), e.reason, now), true
+	case r.trips(e, s):
+		return r.open(s.Cooldown.Milliseconds(), e.reason, now), true
 	}
-	c := r.open(min(cooldown, s.MaxCooldown.Milliseconds()), rep.Reason, now)
-	r.Reason = why
-	return Reply{Code: Counted, Change: c}
+	return Change{}, true
+}
+
+// trips says whether the ring opens the breaker. A parent's must hold failures
+// of two models: one bad model is its own breaker's affair.
+func (r *Record) trips(e evidence, s *Settings) bool {
+	n, several := r.failures()
+	return len(r.Ring) >= s.MinResults && n >= s.Failures && (several || e.tag == 0)
+}
+
+// wait keeps the provider's wish; the later time wins.
+func (r *Record) wait(e evidence, now int64, s *Settings) {
+	if e.wait > 0 {
+		r.NotBefore = max(r.NotBefore, now+e.wait)
+	}
+	r.NotBefore = min(r.NotBefore, now+s.MaxCooldown.Milliseconds())
 }
 
 // open begins a cooldown; NotBefore, the provider's wish, can lengthen it.
 func (r *Record) open(cooldown int64, reason string, now int64) Change {
 	r.Reason, r.Cooldown = reason, cooldown
 	r.Until = max(now+cooldown, r.NotBefore)
-	r.Lease = Lease{}
 	return r.change(Open, reason, now)
 }
 
 func (r *Record) close(reason string, now int64) Change {
 	r.Ring = r.Ring[:0]
-	r.Reason, r.Until, r.Cooldown, r.Wanted, r.Lease = "", 0, 0, 0, Lease{}
+	r.Reason, r.Until, r.Cooldown, r.TaskNext = "", 0, 0, false
+	r.Wanted, r.Wants = 0, r.Wants[:0]
 	return r.change(Closed, reason, now)
 }
 
-// doubled is the cooldown after one more failed probe, ms.
-func (r *Record) doubled(s Settings) int64 {
+// doubled is the cooldown after one more failed round, ms.
+func (r *Record) doubled(s *Settings) int64 {
 	return min(2*r.Cooldown, s.MaxCooldown.Milliseconds())
-}
-
-// retryAfter is the provider's wish in ms, rounded up, clamped to the cap.
-func retryAfter(rep Report, s Settings) int64 {
-	d := min(max(rep.RetryAfter, 0), s.MaxCooldown)
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// releasedReason stands in the history for a probe that was never sent.
-const releasedReason = "probe released"
-
-// maxReason is how many bytes of a reason are kept.
-const maxReason = 200
-
-// cleaned returns the report with a reason that is one short line of valid
-// UTF-8, never empty.
-func (r Report) cleaned() Report {
-	if !isClean(r.Reason) {
-		r.Reason = strings.Join(strings.Fields(strings.ToValidUTF8(r.Reason, "?")), " ")
-		if len(r.Reason) > maxReason {
-			r.Reason = strings.ToValidUTF8(r.Reason[:maxReason], "")
-		}
-	}
-	if r.Reason != "" {
-		return r
-	}
-	switch {
-	case r.Hard:
-		r.Reason = "hard failure"
-	case r.Outcome == Success:
-		r.Reason = "answered"
-	case r.Outcome == Failure:
-		r.Reason = "failed"
-	case r.Outcome == Limited:
-		r.Reason = "rate limited"
-	default:
-		r.Reason = "no evidence"
-	}
-	return r
-}
-
-// isClean spares the usual reason, short and printable ASCII, the cleaning.
-func isClean(s string) bool {
-	if len(s) > maxReason {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // rejection turns a reply into the error that Store.Admit returns.
 func (r Reply) rejection(key Key) *OpenError {
 	return &OpenError{
-		Key: key, Scope: ScopeModel, State: r.State, Reason: r.Reason,
+		Key: key, Scope: r.Scope, State: r.State, Reason: r.Reason,
 		Until:      time.UnixMilli(r.Until),
 		RetryAfter: millis(r.RetryAfter),
 	}
 }
 
-func (r Reply) ticket(key Key, id uint64, probe bool) Ticket {
-	return Ticket{Key: key, ID: id, Epoch: r.Epoch, Probe: probe, Lease: millis(r.Lease)}
+func (r Reply) ticket(key Key, id uint64) Ticket {
+	return Ticket{
+		Key: key, ID: id, Epoch: r.Epoch, ParentEpoch: r.ParentEpoch,
+		Probe: r.Scope != "", Scope: r.Scope, Lease: millis(r.Lease),
+	}
 }

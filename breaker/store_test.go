@@ -20,6 +20,7 @@ type bundle struct {
 	store    Store
 	key      Key
 	settings Settings
+	parent   *Settings // nil: as settings
 
 	mu    sync.Mutex
 	now   time.Time
@@ -61,7 +62,7 @@ func suite(t *testing.T, test func(*bundle)) {
 	}
 	t.Run("memory", func(t *testing.T) {
 		b := newBundle(t)
-		b.store = NewMemory(func(Key) Settings { return b.settings }, b.clock, hook(b))
+		b.store = NewMemory(b.settingsOf, b.clock, hook(b))
 		test(b)
 	})
 	t.Run("redis", func(t *testing.T) {
@@ -71,8 +72,15 @@ func suite(t *testing.T, test func(*bundle)) {
 	})
 }
 
+func (b *bundle) settingsOf(k Key) Settings {
+	if b.parent != nil && k.Scope() == ScopeParent {
+		return *b.parent
+	}
+	return b.settings
+}
+
 func (b *bundle) onRedis(rdb redis.UniversalClient, opts ...Option) *Redis {
-	s := NewRedis(rdb, func(Key) Settings { return b.settings }, opts...)
+	s := NewRedis(rdb, b.settingsOf, opts...)
 	s.now = func() string { return strconv.FormatInt(b.clock().UnixMilli(), 10) }
 	return s
 }

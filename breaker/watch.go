@@ -12,9 +12,10 @@ import (
 
 // Prober sends the probe of one breaker.
 type Prober interface {
-	// Probe makes one small call and says what came of it. It must return soon
-	// after ctx is done; ctx ends some time before the probe's lease.
-	Probe(ctx context.Context, key Key) Report
+	// Probe makes one small call to the ticket's model, for its own breaker or
+	// its parent's, and says what came of it. It must return soon after ctx is
+	// done; ctx ends some time before the probe's lease.
+	Probe(ctx context.Context, t Ticket) Report
 }
 
 // Watcher probes the breakers of its providers without any task: it looks for
@@ -138,7 +139,7 @@ func (w *watch) probe(ctx context.Context, key Key) {
 	deadline := granted.Add(t.Lease - min(10*time.Second, t.Lease/4))
 	probeCtx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	r := w.Prober.Probe(probeCtx, key)
+	r := w.Prober.Probe(probeCtx, t)
 	report = &r
 }
 

@@ -13,14 +13,14 @@ import (
 // proberFunc is a Prober.
 type proberFunc func(context.Context, Key) Report
 
-func (f proberFunc) Probe(ctx context.Context, key Key) Report { return f(ctx, key) }
+func (f proberFunc) Probe(ctx context.Context, t Ticket) Report { return f(ctx, t.Key) }
 
 // inVirtualTime runs the test in a bubble with a memory store whose breaker of
 // key is open and wanted.
 func inVirtualTime(t *testing.T, test func(t *testing.T, b *bundle)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bundle{T: t, settings: Settings{}.WithDefaults(), key: Key{Provider: "openai", Model: "openai/gpt-4o"}}
-		b.store = NewMemory(func(Key) Settings { return b.settings }, nil)
+		b.store = NewMemory(b.settingsOf, nil)
 		b.trip()
 		test(t, b)
 	})

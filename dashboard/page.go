@@ -173,7 +173,7 @@ type breakerView struct {
 func newBreakerView(s breaker.Status) breakerView {
 	v := breakerView{Status: s, Name: s.Key.Model, Last: s.Transitions}
 	if s.Scope == breaker.ScopeParent {
-		v.Name = s.Key.Parent()
+		v.Name = s.Key.Parent().String()
 	}
 	if len(v.Last) > maxTransitions {
 		v.Last = v.Last[:maxTransitions]

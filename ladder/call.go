@@ -42,7 +42,7 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 		return a.fail(e)
 	}
 	sent = true
-	a.report(t, e)
+	a.report(t, e, took)
 	if e == nil {
 		return a.answer(r, ans)
 	}
@@ -128,14 +128,10 @@ func statusOf(ans provider.Answer, e *provider.Error) int {
 
 // report tells the breaker, on a context that outlives the attempt's. A report
 // that is lost costs a breaker one outcome, or a probe its lease: never the line.
-func (a *attempt) report(t breaker.Ticket, e *provider.Error) {
+func (a *attempt) report(t breaker.Ticket, e *provider.Error, took time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
 	defer cancel()
-	kind := provider.OK
-	if e != nil {
-		kind = e.Kind
-	}
-	if err := a.l.breakers.Report(ctx, t, evidence(kind, e)); err != nil {
+	if err := a.l.breakers.Report(ctx, t, evidence(e, took)); err != nil {
 		a.l.log.WarnContext(ctx, "report to breaker failed", "model", t.Key.Model, "error", err)
 	}
 }

@@ -40,8 +40,7 @@ type meaning struct {
 }
 
 // meanings is the one place that says what a failed call means, for the breaker
-// and for the line. Hard conditions concern the model's breaker, whatever their
-// scope: there is no level above it yet.
+// and for the line. Which level a hard condition opens is its error's scope.
 var meanings = map[provider.Kind]meaning{
 	provider.OK:              {evidence: breaker.Success},
 	provider.Unavailable:     {evidence: breaker.Failure, verdict: repeatOrNext},
@@ -56,13 +55,16 @@ var meanings = map[provider.Kind]meaning{
 	provider.Canceled:        {evidence: breaker.None, verdict: stopped},
 }
 
-// evidence is the report on a call: what it says about the dependency.
-func evidence(k provider.Kind, e *provider.Error) breaker.Report {
-	m := meanings[k]
-	r := breaker.Report{Outcome: m.evidence, Hard: m.hard}
-	if e != nil {
-		r.Reason = e.Error()
-		r.RetryAfter = e.RetryAfter
+// evidence is the report on a call that took so long: what it says about the
+// dependency. A nil error is an answer.
+func evidence(e *provider.Error, took time.Duration) breaker.Report {
+	if e == nil {
+		return breaker.Report{Outcome: breaker.Success, Latency: took}
+	}
+	m := meanings[e.Kind]
+	r := breaker.Report{Outcome: m.evidence, Hard: m.hard, Reason: e.Error(), RetryAfter: e.RetryAfter, Latency: took}
+	if m.hard && e.Scope == provider.ScopeParent {
+		r.Scope = breaker.ScopeParent
 	}
 	return r
 }

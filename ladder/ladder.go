@@ -142,7 +142,7 @@ type Wait struct {
 
 // Breakers is what an attempt needs of package breaker.
 type Breakers interface {
-	Admit(ctx context.Context, key breaker.Key) (breaker.Ticket, error)
+	Admit(ctx context.Context, key breaker.Key, opts ...breaker.AdmitOption) (breaker.Ticket, error)
 	Report(ctx context.Context, t breaker.Ticket, r breaker.Report) error
 	Release(ctx context.Context, t breaker.Ticket) error
 }

@@ -184,7 +184,7 @@ func TestAProbeOfATaskEndsWithinItsLease(t *testing.T) {
 
 type leased struct{ *fakeBreakers }
 
-func (l leased) Admit(ctx context.Context, k breaker.Key) (breaker.Ticket, error) {
+func (l leased) Admit(ctx context.Context, k breaker.Key, _ ...breaker.AdmitOption) (breaker.Ticket, error) {
 	t, err := l.fakeBreakers.Admit(ctx, k)
 	t.Probe, t.Lease = true, 5*time.Second
 	return t, err

@@ -53,11 +53,12 @@ func NewProber(o ProberOptions) (*Prober, error) {
 	return &Prober{o: o, warned: map[string]bool{}}, nil
 }
 
-// Probe sends one probe to a model and returns what it says about it. A probe
+// Probe sends the probe of a ticket to its model and returns what it says about it. A probe
 // that says nothing (a request that the model refuses, our own stop, a model
 // that the configuration no longer has) is no evidence; the caller reports that
 // too, so that the probe's lease is freed.
-func (p *Prober) Probe(ctx context.Context, key breaker.Key) breaker.Report {
+func (p *Prober) Probe(ctx context.Context, t breaker.Ticket) breaker.Report {
+	key := t.Key
 	m, known := p.o.Models[key.Model]
 	caller := p.o.Callers[key.Model]
 	if !known || caller == nil {
@@ -70,18 +71,25 @@ func (p *Prober) Probe(ctx context.Context, key breaker.Key) breaker.Report {
 	took := p.o.Now().Sub(started)
 	e := classified(ctx, err)
 	p.o.Observer.Called(CallEvent{
-		Purpose: ForProbe, Key: key, Latency: took, StatusCode: statusOf(ans, e),
+		Purpose: ForProbe, Scope: t.Scope, Key: key, Latency: took, StatusCode: statusOf(ans, e),
 		Call: newCall(key.Model, m.Price, started, took, ans, e),
 	})
 	if isPanic(err) {
 		p.o.Logger.ErrorContext(ctx, "adapter panicked on a probe", "model", key.Model, "error", err, "stack", stack(err))
 		return breaker.Report{Outcome: breaker.None, Reason: err.Error()}
 	}
-	if e == nil {
-		return evidence(provider.OK, nil)
+	r := evidence(e, took)
+	if e != nil {
+		r.Unfit = refusesProbe(e)
+		p.follow(ctx, key, e)
 	}
-	p.follow(ctx, key, e)
-	return evidence(e.Kind, e)
+	return r
+}
+
+// refusesProbe says that the model answered, but not to a request like this
+// one: a task's own may show what it can do.
+func refusesProbe(e *provider.Error) bool {
+	return meanings[e.Kind].evidence == breaker.None && e.Kind != provider.Canceled
 }
 
 // follow does what a failed probe asks for beside its report.
@@ -93,7 +101,7 @@ func (p *Prober) follow(ctx context.Context, key breaker.Key, e *provider.Error)
 		if _, err := p.o.Parks.Park(ctx, key, e.RetryAfter); err != nil {
 			p.o.Logger.WarnContext(ctx, "park failed", "model", key.Model, "error", err)
 		}
-	case meanings[e.Kind].evidence == breaker.None && e.Kind != provider.Canceled:
+	case refusesProbe(e):
 		p.warnOnce(ctx, key, e)
 	}
 }
@@ -104,7 +112,7 @@ func (p *Prober) warnOnce(ctx context.Context, key breaker.Key, e *provider.Erro
 	p.warned[key.Model] = true
 	p.mu.Unlock()
 	if first {
-		p.o.Logger.WarnContext(ctx, "model refuses the synthetic probe, which says nothing about its health",
+		p.o.Logger.WarnContext(ctx, "model refuses the synthetic probe, so that the next waiting line becomes the probe",
 			"model", key.Model, "error", e.Error())
 	}
 }

@@ -28,10 +28,12 @@ func (b *bundle) prober() *Prober {
 
 var keyA = breaker.Key{Provider: "p", Model: "p/a"}
 
+var probeA = breaker.Ticket{Key: keyA, Probe: true, Scope: breaker.ScopeParent}
+
 func TestProbeIsASmallPurchaseOnRecord(t *testing.T) {
 	b := setup(t, "a")
-	got := b.prober().Probe(context.Background(), keyA)
-	same(t, "report", got, breaker.Report{Outcome: breaker.Success})
+	got := b.prober().Probe(context.Background(), probeA)
+	same(t, "report", got, breaker.Report{Outcome: breaker.Success, Latency: time.Second})
 	req := b.callers["p/a"].requests[0]
 	var body struct {
 		MaxTokens int `json:"max_tokens"`
@@ -43,7 +45,7 @@ func TestProbeIsASmallPurchaseOnRecord(t *testing.T) {
 		t.Errorf("request %+v", req)
 	}
 	e := b.events[0]
-	if e.Purpose != ForProbe || e.Key != keyA || e.Call.Cost == 0 || e.Call.Kind != provider.OK || e.Latency != time.Second {
+	if e.Purpose != ForProbe || e.Scope != breaker.ScopeParent || e.Key != keyA || e.Call.Cost == 0 || e.Call.Kind != provider.OK || e.Latency != time.Second {
 		t.Errorf("event %+v", e)
 	}
 }
@@ -68,9 +70,10 @@ func TestWhatAProbeSays(t *testing.T) {
 	} {
 		b := setup(t, "a")
 		b.script("a", &provider.Error{Kind: tc.kind, StatusCode: 418, Message: "m", RetryAfter: 9 * time.Second})
-		got := b.prober().Probe(context.Background(), keyA)
+		got := b.prober().Probe(context.Background(), probeA)
 		same(t, string(tc.kind), got, breaker.Report{
 			Outcome: tc.want, Hard: tc.hard, Reason: string(tc.kind) + ": status 418: m", RetryAfter: 9 * time.Second,
+			Latency: time.Second, Unfit: tc.want == breaker.None && tc.kind != provider.Canceled,
 		})
 		same(t, "parks after "+string(tc.kind), len(b.parks.until), map[bool]int{true: 1}[tc.kind == provider.RateLimited])
 	}
@@ -83,25 +86,25 @@ func TestA400ToAProbeWarnsOnce(t *testing.T) {
 	b.script("b", refusal)
 	p := b.prober()
 	for range 3 {
-		p.Probe(context.Background(), keyA)
+		p.Probe(context.Background(), probeA)
 	}
 	same(t, "warnings", strings.Count(b.log.String(), "refuses the synthetic probe"), 1)
-	p.Probe(context.Background(), breaker.Key{Provider: "p", Model: "p/b"})
+	p.Probe(context.Background(), breaker.Ticket{Key: breaker.Key{Provider: "p", Model: "p/b"}})
 	same(t, "warnings", strings.Count(b.log.String(), "refuses the synthetic probe"), 2)
 }
 
 func TestAProbeThatCannotBeSentIsNoEvidence(t *testing.T) {
 	b := setup(t, "a")
-	same(t, "unknown model", b.prober().Probe(context.Background(), breaker.Key{Model: "p/x"}).Outcome, breaker.None)
+	same(t, "unknown model", b.prober().Probe(context.Background(), breaker.Ticket{Key: breaker.Key{Model: "p/x"}}).Outcome, breaker.None)
 	b.callers["p/a"].reply = func(context.Context, int, provider.Request) (provider.Answer, error) { panic("boom") }
-	same(t, "panic", b.prober().Probe(context.Background(), keyA).Outcome, breaker.None)
+	same(t, "panic", b.prober().Probe(context.Background(), probeA).Outcome, breaker.None)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	b.callers["p/a"].reply = func(context.Context, int, provider.Request) (provider.Answer, error) {
 		cancel()
 		return provider.Answer{}, &provider.Error{Kind: provider.Unavailable, Message: "EOF"}
 	}
-	same(t, "our own stop", b.prober().Probe(ctx, keyA).Outcome, breaker.None)
+	same(t, "our own stop", b.prober().Probe(ctx, probeA).Outcome, breaker.None)
 	if strings.Contains(b.log.String(), "refuses the synthetic probe") {
 		t.Error("our own stop is not the model's refusal")
 	}

@@ -195,7 +195,7 @@ type fakeBreakers struct {
 	n        uint64
 }
 
-func (f *fakeBreakers) Admit(ctx context.Context, k breaker.Key) (breaker.Ticket, error) {
+func (f *fakeBreakers) Admit(ctx context.Context, k breaker.Key, _ ...breaker.AdmitOption) (breaker.Ticket, error) {
 	if err := errors.Join(f.down, ctx.Err()); err != nil {
 		return breaker.Ticket{}, err
 	}

@@ -1,56 +1,141 @@
--- Admits a task's call (probe "0") or a prober (probe "1"). Follows record.lua,
--- which names KEYS and ARGV.
+-- Admits a task's call, which may be a probe (mode call) or not (noprobe), or a
+-- prober. Follows record.lua, which names all KEYS and ARGV; read here before the
+-- records are: KEYS[1] model, KEYS[2] parent, ARGV[6] and ARGV[14] their ttl.
 -- Replies GRANTED, REJECTED, or, to a prober, NOT_DUE.
 
-local function reject()
-  local r = {state = rec.state, reason = rec.reason}
-  if rec.state == 'open' then
-    r.till = rec.open_until
-    r.retry_after = math.max(rec.open_until - now, 0) + probe_lease
-  elseif rec.lease_id ~= '' then
-    r.till = rec.lease_until
-    r.retry_after = rec.lease_until - now
+-- Closed is the usual case: two fields to read of each level, nothing to write,
+-- and now and then a longer life for a breaker whose calls all take their time
+-- to report.
+if mode ~= 'prober' then
+  local m, p = redis.call('HMGET', KEYS[1], 'state', 'epoch'), redis.call('HMGET', KEYS[2], 'state', 'epoch')
+  if m[1] == 'closed' and p[1] == 'closed' then
+    for i, at in ipairs({6, 14}) do
+      local left = redis.call('PTTL', KEYS[i])
+      if left >= 0 and left < ARGV[at] / 2 then redis.call('PEXPIRE', KEYS[i], ARGV[at]) end
+    end
+    return reply(GRANTED, {epoch = tonumber(m[2]), parent_epoch = tonumber(p[2])})
+  end
+end
+
+local m, p = level(MODEL, 5), level(PARENT, 13)
+
+local function grant(l, lease)
+  return reply(GRANTED, {epoch = m.epoch, parent_epoch = p.epoch, lease = lease, scope = l and l.scope}, m, p)
+end
+
+local function task_probes(l) return l.task or l.task_next == 1 end
+
+local function rejected(l, may_probe)
+  local r = {scope = l.scope, state = l.state, reason = l.reason}
+  local n, _, last = leases(l)
+  if l.state == 'open' then
+    r.till = l.open_until
+    r.retry_after = math.min(math.max(l.open_until - now, 0), l.max_cooldown)
+    if r.retry_after == 0 or not may_probe or not task_probes(l) then r.retry_after = r.retry_after + l.probe_lease end
+  elseif n > 0 then
+    r.till = last
+    r.retry_after = last - now
   else
     r.till = now
-    r.retry_after = probe_lease
+    r.retry_after = l.probe_lease
+  end
+  return r
+end
+
+-- reject answers with the level that lets calls through later.
+local function reject(may_probe)
+  if closed(p) then return reply(REJECTED, rejected(m, may_probe)) end
+  local r = rejected(p, may_probe)
+  if not closed(m) then
+    local of_model = rejected(m, may_probe)
+    if of_model.retry_after > r.retry_after then r = of_model end
   end
   return reply(REJECTED, r)
 end
 
+-- lent repeats the grant of a probe whose reply was lost.
+local function lent()
+  for _, l in ipairs({p, m}) do
+    local till = string.match(l.leases, id .. ':(%d+),')
+    if till then return grant(l, tonumber(till) - now) end
+  end
+end
+
+local function lend(l)
+  begin(m)
+  begin(p)
+  if l == p then p.probed = model end
+  if l.state == 'open' then change(l, 'half_open', 'probe') end
+  l.leases = l.leases .. id .. ':' .. text(now + l.probe_lease) .. ','
+  return grant(l, l.probe_lease)
+end
+
+local function want()
+  if not closed(m) and m.wanted < now + m.wanted_for / 2 then m.wanted = now + m.wanted_for end
+  if closed(p) then return end
+  local wants, found, fresh = '', false, false
+  for ms, name in string.gmatch(p.wants, '(%d+) ([^\n]*)\n') do
+    if name == model then
+      found = true
+      if tonumber(ms) < now + p.wanted_for / 2 then ms, fresh = text(now + p.wanted_for), true end
+    end
+    wants = wants .. ms .. ' ' .. name .. '\n'
+  end
+  if not found then wants, fresh = wants .. text(now + p.wanted_for) .. ' ' .. model .. '\n', true end
+  p.wants = wants
+  if fresh then p.wanted = now + p.wanted_for end
+end
+
+-- turn is the model to probe the parent through: the one after the last.
+local function turn()
+  local first, last_was
+  for name in string.gmatch(p.wants, '%d+ ([^\n]*)\n') do
+    if last_was then return name end
+    first = first or name
+    last_was = name == p.probed
+  end
+  return first
+end
+
+local function task_probe()
+  if not closed(p) then
+    local good = closed(m) or due_at(m) <= now
+    if good and task_probes(p) and due_at(p) <= now then return lend(p) end
+  elseif task_probes(m) and due_at(m) <= now then
+    return lend(m)
+  end
+end
+
 local function admit()
-  if not closed() then
-    if rec.wanted < now + wanted_for / 2 then rec.wanted = now + wanted_for end
-    return reject()
+  if closed(m) and closed(p) then
+    begin(m)
+    begin(p)
+    return grant()
   end
-  if rec.epoch == 0 then
-    rec.state, rec.epoch = 'closed', math.max(now, 1)
-  end
-  return reply(GRANTED, {epoch = rec.epoch})
+  local r = lent() or mode == 'call' and task_probe()
+  if r then return r end
+  want()
+  return reject(mode == 'call')
 end
 
 local function admit_probe()
-  if rec.lease_id == id then
-    return reply(GRANTED, {epoch = rec.epoch, lease = rec.lease_until - now})
-  end
-  if rec.lease_id ~= '' then return reject() end
-  if rec.wanted <= now or due_at() > now then return reply(NOT_DUE, {}) end
-  local c
-  if rec.state == 'open' then c = change('half_open', 'probe') end
-  rec.lease_id, rec.lease_until = id, now + probe_lease
-  return reply(GRANTED, {epoch = rec.epoch, lease = probe_lease, change = c})
+  local r = lent()
+  if r then return r end
+  local l = m
+  if not closed(p) then l = p end
+  if closed(l) then return reply(NOT_DUE, {}) end
+  if l.leases ~= '' and not free(l) then return reject(false) end
+  if task_probes(l) or l.wanted <= now or due_at(l) > now then return reply(NOT_DUE, {}) end
+  if l == p and turn() ~= model then return reply(NOT_DUE, {}) end
+  return lend(l)
 end
 
--- Closed is the usual case: two fields to read, nothing to write, and now and
--- then a longer life for a breaker whose calls all take their time to report.
-local usual = redis.call('HMGET', breaker, 'state', 'epoch')
-if usual[1] == 'closed' and not probe then
-  if redis.call('PTTL', breaker) < ttl / 2 then redis.call('PEXPIRE', breaker, ttl) end
-  return reply(GRANTED, {epoch = tonumber(usual[2])})
-end
-
-load()
-settle()
 local answer
-if probe then answer = admit_probe() else answer = admit() end
-save()
+if mode == 'prober' or not (closed(m) and closed(p)) then
+  settle(m)
+  settle(p)
+end
+if mode == 'prober' then answer = admit_probe() else answer = admit() end
+save(m)
+save(p)
 return answer

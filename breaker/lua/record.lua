@@ -1,25 +1,35 @@
--- One breaker as a hash; the other scripts are appended to this file. It must
--- agree with record.go and step.go, reply for reply and field for field.
+-- A model's breaker and its parent's, each a hash; the other scripts are
+-- appended to this file. It must agree with record.go, step.go and probe.go,
+-- reply for reply and field for field.
 --
--- KEYS[1] breaker  hash: state, epoch, reason, open_until, cooldown, lease_id,
---                  lease_until, wanted, not_before (see Record), and
---                  ring     "<ms>+" a success, "<ms>-" a failure, oldest first
---                  seen     the tickets counted last, 16 hex digits and "," each
---                  history  "<ms> <from> <to> <reason>\n" each, newest first
--- KEYS[2] due      zset of the provider: wanted breakers that are not closed,
---                  by the time at which a probe may begin
--- ARGV[1] now         ms; "" takes the server's clock
--- ARGV[2] id          of the ticket, 16 hex digits
--- ARGV[3] probe       "1" for the ticket of a probe
--- ARGV[4] member      of the due set
--- ARGV[5] ttl         ms, garbage collection only
--- ARGV[6] max_cooldown, ARGV[7] probe_lease, ARGV[8] wanted_for  ms
-local breaker, due = KEYS[1], KEYS[2]
-local id, probe, member, ttl = ARGV[2], ARGV[3] == '1', ARGV[4], ARGV[5]
-local max_cooldown, probe_lease, wanted_for = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+-- KEYS[1] model   hash: state, epoch, reason, open_until, cooldown, good, bad,
+--                 void, task_next, wanted, probed, not_before (see Record), and
+--                 ring     "<ms><mark><tag>," each, oldest first; the mark is + or
+--                          -, a failure; the tag is the model in a parent's ring
+--                 seen     the tickets counted last, 16 hex digits and "," each
+--                 leases   "<ticket>:<ms>," each
+--                 wants    "<ms> <model>\n" each
+--                 hold     "<state> <ms> <until or 0> <by>"
+--                 history  "<ms> <from> <to> <reason>\n" each, newest first
+-- KEYS[2] parent  hash, likewise
+-- KEYS[3] due     zset of the provider: wanted breakers that are not closed,
+--                 by the time at which a probe may begin
+-- ARGV[1] now     ms; "" takes the server's clock
+-- ARGV[2] id      of the ticket, 16 hex digits
+-- ARGV[3] mode    of an admission: call, noprobe, prober; of a ticket: call,
+--                 model or parent, the level that it probes
+-- ARGV[4] model
+-- ARGV[5] member of the due set, and the model's settings (see level):
+-- ARGV[6] ttl         ms, garbage collection only
+-- ARGV[7] max_cooldown, ARGV[8] probe_lease, ARGV[9] wanted_for  ms
+-- ARGV[10] probes, ARGV[11] need  successes of a round of probes
+-- ARGV[12] task       "1": tasks probe
+-- ARGV[13] to ARGV[20] the same of the parent
+local due, id, mode, model = KEYS[3], ARGV[2], ARGV[3], ARGV[4]
 
 local GRANTED, REJECTED, NOT_DUE, COUNTED, IGNORED = 1, 2, 3, 4, 5
-local HISTORY = 10
+local NO_SCOPE, MODEL, PARENT = 0, 1, 2
+local HISTORY, NEVER = 10, 253402300799000
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -27,97 +37,169 @@ if not now then
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
-local TEXTS = {'state', 'reason', 'lease_id', 'ring', 'seen'}
-local NUMBERS = {'epoch', 'open_until', 'cooldown', 'lease_until', 'wanted', 'not_before'}
-
-local rec, stored = {}, {}
+local TEXTS = {'state', 'reason', 'ring', 'seen', 'leases', 'wants', 'probed', 'hold'}
+local NUMBERS = {'epoch', 'open_until', 'cooldown', 'good', 'bad', 'void', 'task_next', 'wanted', 'not_before'}
 
 local function text(n) return string.format('%.0f', n) end
 
-local function load()
-  local t = redis.call('HMGET', breaker, unpack(TEXTS))
+-- level reads one of the two breakers; at is where its settings begin in ARGV.
+local function level(scope, at)
+  local l = {scope = scope, key = KEYS[scope], stored = {},
+    member = ARGV[at], ttl = tonumber(ARGV[at + 1]),
+    max_cooldown = tonumber(ARGV[at + 2]), probe_lease = tonumber(ARGV[at + 3]), wanted_for = tonumber(ARGV[at + 4]),
+    probes = tonumber(ARGV[at + 5]), need = tonumber(ARGV[at + 6]), task = ARGV[at + 7] == '1'}
+  l.round = math.max(l.probes, l.need)
+  local t = redis.call('HMGET', l.key, unpack(TEXTS))
   for i, f in ipairs(TEXTS) do
-    stored[f] = t[i] or ''
-    rec[f] = stored[f]
+    l.stored[f] = t[i] or ''
+    l[f] = l.stored[f]
   end
-  local n = redis.call('HMGET', breaker, unpack(NUMBERS))
+  local n = redis.call('HMGET', l.key, unpack(NUMBERS))
   for i, f in ipairs(NUMBERS) do
-    stored[f] = n[i] or '0'
-    rec[f] = tonumber(stored[f])
+    l.stored[f] = n[i] or '0'
+    l[f] = tonumber(l.stored[f])
   end
+  return l
 end
 
-local function closed() return rec.state ~= 'open' and rec.state ~= 'half_open' end
+local function closed(l) return l.state ~= 'open' and l.state ~= 'half_open' end
 
-local function due_at()
-  if rec.state == 'open' then return rec.open_until end
-  if rec.lease_id ~= '' then return rec.lease_until end
-  return 0
+-- leases returns how many there are, and when the first and the last one ends.
+local function leases(l)
+  local n, first, last = 0, 0, 0
+  for till in string.gmatch(l.leases, ':(%d+),') do
+    till = tonumber(till)
+    n = n + 1
+    if n == 1 or till < first then first = till end
+    last = math.max(last, till)
+  end
+  return n, first, last
 end
 
--- save writes what changed and keeps the due set true to it.
-local function save()
+local function ended(l) return l.good + l.bad + l.void end
+
+local function free(l)
+  local out = leases(l)
+  return out < l.probes and ended(l) + out < l.round
+end
+
+local function due_at(l)
+  if l.state == 'open' then return l.open_until end
+  local n, first = leases(l)
+  if free(l) or n == 0 then return 0 end
+  return first
+end
+
+local function held(l)
+  return string.match(l.hold, '^(%S+) (%d+) (%d+)')
+end
+
+-- keep writes what changed, and has the record live as long as it means something.
+local function keep(l)
   local args = {}
   for _, f in ipairs(TEXTS) do
-    if rec[f] ~= stored[f] then
+    if l[f] ~= l.stored[f] then
       args[#args + 1] = f
-      args[#args + 1] = rec[f]
+      args[#args + 1] = l[f]
     end
   end
   for _, f in ipairs(NUMBERS) do
-    local v = text(rec[f])
-    if v ~= stored[f] then
+    local v = text(l[f])
+    if v ~= l.stored[f] then
       args[#args + 1] = f
       args[#args + 1] = v
     end
   end
-  if #args == 0 then return end
-  redis.call('HSET', breaker, unpack(args))
-  redis.call('PEXPIRE', breaker, ttl)
-  if rec.wanted > 0 then
-    redis.call('ZADD', due, text(due_at()), member)
-    redis.call('PEXPIRE', due, ttl)
-  elseif stored.wanted ~= '0' or stored.epoch == '0' then -- of a lost record, too
-    redis.call('ZREM', due, member)
+  if #args == 0 then return false end
+  redis.call('HSET', l.key, unpack(args))
+  local hold, _, till = held(l)
+  if hold and till == '0' then
+    redis.call('PERSIST', l.key)
+  elseif hold then
+    redis.call('PEXPIRE', l.key, text(math.max(tonumber(till) - now, 0) + l.ttl))
+  else
+    redis.call('PEXPIRE', l.key, text(l.ttl))
+  end
+  return true
+end
+
+-- save keeps the breaker, and the due set true to it.
+local function save(l)
+  if not keep(l) then return end
+  if l.wanted > 0 then
+    redis.call('ZADD', due, text(due_at(l)), l.member)
+    redis.call('PEXPIRE', due, text(l.ttl))
+  elseif l.stored.wanted ~= '0' or l.stored.epoch == '0' then -- of a lost record, too
+    redis.call('ZREM', due, l.member)
   end
 end
 
--- settle ends a lapsed lease, and cuts times down to what the settings could
+-- settle ends what time ended, and cuts times down to what the settings could
 -- have made of now.
-local function settle()
-  if closed() then return end
-  rec.open_until = math.min(rec.open_until, now + max_cooldown)
-  rec.wanted = math.min(rec.wanted, now + wanted_for)
-  if rec.wanted <= now then rec.wanted = 0 end
-  if rec.lease_id == '' then return end
-  rec.lease_until = math.min(rec.lease_until, now + probe_lease)
-  if now >= rec.lease_until then
-    rec.lease_id, rec.lease_until = '', 0
+local function settle(l)
+  local hold, _, till = held(l)
+  if hold and till ~= '0' and now >= tonumber(till) then l.hold, hold = '', nil end
+  if closed(l) then return end
+  if hold ~= 'open' then l.open_until = math.min(l.open_until, now + l.max_cooldown) end
+  l.not_before = math.min(l.not_before, now + l.max_cooldown)
+  l.wanted = math.min(l.wanted, now + l.wanted_for)
+  if l.wanted <= now then l.wanted = 0 end
+  local wants = ''
+  for ms, m in string.gmatch(l.wants, '(%d+) ([^\n]*)\n') do
+    ms = math.min(tonumber(ms), now + l.wanted_for)
+    if ms > now then wants = wants .. text(ms) .. ' ' .. m .. '\n' end
   end
+  l.wants = wants
+  if l.state == 'open' then return end
+  local left = ''
+  for ticket, ms in string.gmatch(l.leases, '(%x+):(%d+),') do
+    ms = math.min(tonumber(ms), now + l.probe_lease)
+    if ms > now then left = left .. ticket .. ':' .. text(ms) .. ',' end
+  end
+  l.leases = left
+  if left == '' and ended(l) >= l.round then l.good, l.bad, l.void = 0, 0, 0 end
 end
 
--- change moves the breaker to another state and returns what to reply of it.
-local function change(to, reason)
-  local from = rec.state
-  rec.state = to
-  rec.epoch = rec.epoch + 1
-  rec.seen = ''
-  rec.not_before = 0
+local function begin(l)
+  if l.epoch == 0 then l.state, l.epoch = 'closed', math.max(now, 1) end
+end
+
+-- change moves the breaker to another state and notes it for the reply.
+local function change(l, to, reason)
+  local from = l.state
+  l.state = to
+  l.epoch = l.epoch + 1
+  l.seen, l.leases, l.not_before = '', '', 0
+  l.good, l.bad, l.void = 0, 0, 0
   local lines = text(now) .. ' ' .. from .. ' ' .. to .. ' ' .. reason .. '\n'
   local n = 1
-  for line in string.gmatch(redis.call('HGET', breaker, 'history') or '', '[^\n]*\n') do
+  for line in string.gmatch(redis.call('HGET', l.key, 'history') or '', '[^\n]*\n') do
     if n == HISTORY then break end
     lines = lines .. line
     n = n + 1
   end
-  redis.call('HSET', breaker, 'history', lines)
-  return {from, to, reason}
+  redis.call('HSET', l.key, 'history', lines)
+  l.change = {from, to, reason}
 end
 
--- A reply is {code, now, epoch, lease, until, retry_after, state, reason} and,
--- if there was a transition, its from, to and reason.
-local function reply(code, r)
-  local c = r.change or {}
-  return {code, now, r.epoch or 0, r.lease or 0, r.till or 0, r.retry_after or 0,
-    r.state or '', r.reason or '', c[1] or '', c[2] or '', c[3] or ''}
+local function open(l, length, reason)
+  l.reason, l.cooldown = reason, length
+  l.open_until = math.max(now + length, l.not_before)
+  change(l, 'open', reason)
+end
+
+local function close(l, reason)
+  l.ring, l.reason, l.wants = '', '', ''
+  l.open_until, l.cooldown, l.wanted, l.task_next = 0, 0, 0, 0
+  change(l, 'closed', reason)
+end
+
+-- A reply is {code, now, epoch, parent's epoch, lease, until, retry_after,
+-- scope, state, reason} and of both levels, the parent last, the from, to and
+-- reason of a transition, "" where there was none.
+local function reply(code, r, m, p)
+  local a, b = m and m.change or {}, p and p.change or {}
+  return {code, now, r.epoch or 0, r.parent_epoch or 0, r.lease or 0, r.till or 0, r.retry_after or 0,
+    r.scope or NO_SCOPE, r.state or '', r.reason or '',
+    a[1] or '', a[2] or '', a[3] or '', b[1] or '', b[2] or '', b[3] or ''}
 end

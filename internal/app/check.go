@@ -155,7 +155,7 @@ func checkModels(ctx context.Context, cfg *config.Config) ([]Finding, error) {
 	all := keys(cfg)
 	var wg sync.WaitGroup
 	for _, k := range all {
-		wg.Go(func() { prober.Probe(ctx, k) })
+		wg.Go(func() { prober.Probe(ctx, breaker.Ticket{Key: k}) })
 	}
 	wg.Wait()
 	var found []Finding

@@ -27,7 +27,7 @@ type watching struct {
 
 // Transition is the hook of the breakers.
 func (w *watching) Transition(t breaker.Transition) {
-	w.log.Info("breaker changed", "scope", t.Scope, "model", t.Key.Model, "from", t.From, "to", t.To, "reason", t.Reason)
+	w.log.Info("breaker changed", "scope", t.Scope, "breaker", t.Key.String(), "from", t.From, "to", t.To, "reason", t.Reason)
 	w.metrics.Transition(t)
 	if w.more != nil {
 		w.more.Transition(t)
@@ -39,7 +39,7 @@ func (w *watching) Called(e ladder.CallEvent) {
 	w.log.Debug("call", "model", e.Key.Model, "kind", e.Call.Kind, "latency_ms", e.Call.LatencyMS, "purpose", e.Purpose)
 	w.metrics.Call(e.Key, e.Purpose, e.Call)
 	if e.Purpose == ladder.ForProbe {
-		w.metrics.Probe(breaker.ScopeModel, e.Key, e.Call.Kind)
+		w.metrics.Probe(e.Scope, e.Key, e.Call.Kind)
 	}
 	if w.more != nil {
 		w.more.Called(e)
