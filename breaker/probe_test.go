@@ -141,4 +141,3 @@ func TestAfterARefusedProbeATaskProbes(t *testing.T) {
 		b.probe() // a prober again: whatever it sends may have changed
 	})
 }
-

@@ -26,6 +26,9 @@ func (c *checker) provider(p Provider) {
 		c.report(at.child("api_key_file"), "api_key_env is set too", "delete one of the two")
 	}
 	c.headers(at.child("headers"), p.Headers)
+	if p.Breaker != nil {
+		c.breaker(*p.Breaker, at.child("breaker"))
+	}
 	if !c.keyless && c.needsKey(p.Name) {
 		c.keyEnv(at.child("api_key_env"), p.APIKeyEnv)
 		c.keyFile(at.child("api_key_file"), p.APIKeyFile)

@@ -44,6 +44,9 @@ func (d *decoder) resolve(cfg *Config, dir string) {
 		if pl, ok := d.places[path{"providers", name, "breaker"}.id()]; ok && len(pl.node.entries) == 0 {
 			p.Breaker = nil // {}: nothing of its own
 		}
+		if p.Breaker != nil {
+			d.inheritBreaker(p.Breaker, cfg.Breaker, path{"providers", name, "breaker"})
+		}
 		cfg.Providers[name] = p
 	}
 	for key, m := range cfg.Models {

@@ -16,7 +16,7 @@ type Config struct {
 	Ladders map[string]Ladder `yaml:"ladders" keyed:"Name"`
 	// Service classes, in the order of the file; the first is the default one.
 	Queues []Queue `yaml:"queues" keyed:"Name"`
-	// When calls to a model stop, and how they start again. Each model has a breaker of its own.
+	// When calls to a model stop, and how they start again. Each model and each provider has a breaker of its own.
 	Breaker Breaker `yaml:"breaker"`
 	// The hourly guard of producers. Later: nothing does this yet, no call is counted.
 	Guard Guard `yaml:"guard"`
@@ -53,8 +53,8 @@ type Provider struct {
 	APIKeyFile string `yaml:"api_key_file"`
 	// Sent with every call. Keys do not belong here.
 	Headers Headers `yaml:"headers"`
-	// The breaker of the provider as a whole: fields of the breaker block.
-	Breaker *Breaker `yaml:"breaker"` // nil: the block
+	// The breaker of the provider as a whole, or of each of its regions: its own fields of the breaker block. It opens on failures of two or more models, and where the key is refused or the credit used up.
+	Breaker *Breaker `yaml:"breaker"` // nil: the block; else resolved
 }
 
 // Headers are HTTP headers. Their values are never printed.
@@ -225,9 +225,9 @@ type Breaker struct {
 	MaxCooldown time.Duration `yaml:"max_cooldown" default:"5m" min:"1ms"`
 	// Probes in flight at once in the whole fleet.
 	Probes int `yaml:"probes" default:"1" min:"1"`
-	// Probes that must succeed before it closes.
+	// Probes of a round that must succeed before it closes.
 	ProbeSuccesses int `yaml:"probe_successes" default:"1" min:"1"`
-	// What a probe is: a short prompt of ours, or a waiting task.
+	// What a probe is: a short prompt of ours, or the first waiting line that asks.
 	Probe string `yaml:"probe" enum:"synthetic,task" default:"synthetic"`
 	// A call slower than this counts as failed; 0s: none does.
 	SlowCall time.Duration `yaml:"slow_call"`

@@ -107,7 +107,8 @@ type BreakerKeys struct {
 	Keys map[string]breaker.Key // by the model's configuration key
 }
 
-// Open implements Breakers.
+// Open implements Breakers. A model whose parent is open is not open to calls,
+// whatever its own breaker says.
 func (b BreakerKeys) Open(ctx context.Context, models []string) (map[string]bool, error) {
 	var keys []breaker.Key
 	for _, m := range models {
@@ -115,13 +116,17 @@ func (b BreakerKeys) Open(ctx context.Context, models []string) (map[string]bool
 			keys = append(keys, k)
 		}
 	}
-	all, err := b.Store.List(ctx, keys)
+	all, err := b.Store.List(ctx, append(breaker.Parents(keys), keys...))
 	if err != nil {
 		return nil, err
 	}
-	open := map[string]bool{}
+	shut := map[breaker.Key]bool{}
 	for _, s := range all {
-		open[s.Key.Model] = s.State != breaker.Closed
+		shut[s.Key] = s.State != breaker.Closed
+	}
+	open := map[string]bool{}
+	for _, k := range keys {
+		open[k.Model] = shut[k] || shut[k.Parent()]
 	}
 	return open, nil
 }

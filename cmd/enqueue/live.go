@@ -127,7 +127,7 @@ func briefly(reason string) string { return status.ReplaceAllString(reason, "$1 
 
 func describeChange(t breaker.Transition, until time.Time, p *program) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "breaker of %s ", t.Key.Model)
+	fmt.Fprintf(&b, "breaker of %s ", t.Key)
 	switch t.To {
 	case breaker.Open:
 		if t.From == breaker.HalfOpen {

@@ -18,8 +18,8 @@ import (
 func (p *program) breakersCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "breakers", Short: "list the breakers of all models", Args: cli.Args,
-		Long: "Lists the breakers of all models of the configuration, as the fleet sees them.",
+		Use: "breakers", Short: "list the breakers of all providers and models", Args: cli.Args,
+		Long: "Lists the breakers of all providers and models of the configuration, as the fleet sees them.",
 		RunE: func(c *cobra.Command, _ []string) error { return p.listBreakers(c.Context(), asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; times are RFC 3339")
@@ -36,7 +36,7 @@ func (p *program) listBreakers(ctx context.Context, asJSON bool) error {
 		return orNoRedis(err)
 	}
 	defer conn.Close()
-	all, err := conn.Breakers.List(ctx, conn.Keys)
+	all, err := conn.Breakers.List(ctx, conn.Levels)
 	if err != nil {
 		return fmt.Errorf("list breakers: %w", err)
 	}
@@ -47,11 +47,11 @@ func (p *program) listBreakers(ctx context.Context, asJSON bool) error {
 	now := time.Now()
 	for _, s := range all {
 		rows = append(rows, []string{
-			string(s.Scope), s.Key.Model, orDash(s.Key.Region), strings.ReplaceAll(string(s.State), "_", "-"),
+			string(s.Scope), s.Key.String(), orDash(s.Key.Region), strings.ReplaceAll(string(s.State), "_", "-"),
 			fmt.Sprintf("%d of %d", s.Failures, s.Results), p.Clock(s.Until, now), orDash(s.Reason),
 		})
 	}
-	return cli.Table(p.Out, []string{"SCOPE", "MODEL", "REGION", "STATE", "FAILED", "UNTIL", "REASON"}, rows)
+	return cli.Table(p.Out, []string{"SCOPE", "BREAKER", "REGION", "STATE", "FAILED", "UNTIL", "REASON"}, rows)
 }
 
 // breakerRecord is a breaker in the JSON of `worker breakers --json`.

@@ -135,7 +135,7 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 	keeper, conn := a.worker.Keeper(), a.conn
 	NewFleet(a.registry, FleetSources{
 		IsKeeper: keeper.Leads,
-		Breakers: func(ctx context.Context) ([]breaker.Status, error) { return conn.Breakers.List(ctx, conn.Keys) },
+		Breakers: func(ctx context.Context) ([]breaker.Status, error) { return conn.Breakers.List(ctx, conn.Levels) },
 		Queues:   names(queues),
 		Tasks: func(ctx context.Context, queue string) (TaskCounts, error) {
 			n, err := keeper.Tasks(ctx, queue)
@@ -151,7 +151,7 @@ func (a *App) buildDashboard() error {
 		return err
 	}
 	d, err := dashboard.New(dashboard.Options{
-		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Keys: a.conn.Keys, Redis: a.conn.Redis,
+		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Keys: a.conn.Levels, Redis: a.conn.Redis,
 		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ type Conn struct {
 	Breakers *breaker.Redis
 	Parks    *limit.Redis
 	Keys     []breaker.Key // of all models, by key
+	Levels   []breaker.Key // of their parents, then of all models
 	Fleet    *tasks.Fleet
 }
 
@@ -67,6 +68,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 		Breakers: breaker.NewRedis(soon, settings(cfg), opts...),
 		Parks:    limit.NewRedis(soon),
 		Keys:     keys(cfg),
+		Levels:   levels(keys(cfg)),
 		Fleet:    tasks.NewFleet(state),
 	}, nil
 }

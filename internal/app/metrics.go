@@ -86,10 +86,12 @@ func info(name, help string, labels prometheus.Labels) prometheus.Collector {
 
 // startAtZero makes the series whose labels are known beforehand.
 func (m *Metrics) startAtZero(o MetricsOptions) {
-	for _, k := range o.Keys {
+	for _, k := range levels(o.Keys) {
 		for _, to := range breakerStates {
-			m.transitions.WithLabelValues(string(breaker.ScopeModel), k.Provider, k.Model, k.Region, string(to))
+			m.transitions.WithLabelValues(string(k.Scope()), k.Provider, k.Model, k.Region, string(to))
 		}
+	}
+	for _, k := range o.Keys {
 		for _, kind := range []provider.Kind{provider.OK, provider.Unavailable, provider.Timeout, provider.RateLimited} {
 			m.calls.WithLabelValues(k.Provider, k.Model, k.Region, string(kind))
 		}

@@ -112,6 +112,8 @@ func TestMetricsOfBreakers(t *testing.T) {
 	expect(t, reg, `
 # HELP nightshift_breaker_transitions_total Changes of a breaker's state that this process caused.
 # TYPE nightshift_breaker_transitions_total counter
+nightshift_breaker_transitions_total{model="",provider="openai",region="eastus",scope="parent",to="closed"} 0
+nightshift_breaker_transitions_total{model="",provider="openai",region="eastus",scope="parent",to="half_open"} 0
 nightshift_breaker_transitions_total{model="",provider="openai",region="eastus",scope="parent",to="open"} 1
 nightshift_breaker_transitions_total{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",to="closed"} 0
 nightshift_breaker_transitions_total{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",to="half_open"} 0

@@ -20,17 +20,36 @@ import (
 // take, so that its report arrives while it still counts.
 const probeSlack = 10 * time.Second
 
-// settings gives a model's breaker its numbers.
+// settings gives the breakers of models and parents their numbers, which are
+// looked up at every call and so worked out once.
 func settings(cfg *config.Config) func(breaker.Key) breaker.Settings {
-	return func(k breaker.Key) breaker.Settings {
+	all := map[breaker.Key]breaker.Settings{}
+	for _, k := range keys(cfg) {
 		m := cfg.Models[k.Model]
-		b := m.Breaker
-		return breaker.Settings{
-			Window: b.Window, Failures: b.Failures, MinResults: b.MinResults, Stale: time.Duration(b.Stale),
-			Cooldown: b.Cooldown, MaxCooldown: b.MaxCooldown, ProbeLease: m.FirstToken + probeSlack,
+		all[k] = numbers(m.Breaker, m.FirstToken)
+		p := k.Parent()
+		b := cfg.Breaker
+		if own := cfg.Providers[k.Provider].Breaker; own != nil {
+			b = *own
 		}
+		s := numbers(b, m.FirstToken)
+		s.ProbeLease = max(s.ProbeLease, all[p].ProbeLease) // its probes go to any of its models
+		all[p] = s
+	}
+	return func(k breaker.Key) breaker.Settings { return all[k] }
+}
+
+// numbers are a block of the configuration; a probe is silent for at most so long.
+func numbers(b config.Breaker, silent time.Duration) breaker.Settings {
+	return breaker.Settings{
+		Window: b.Window, Failures: b.Failures, MinResults: b.MinResults, Stale: time.Duration(b.Stale),
+		Cooldown: b.Cooldown, MaxCooldown: b.MaxCooldown, ProbeLease: silent + probeSlack,
+		Probes: b.Probes, ProbeSuccesses: b.ProbeSuccesses, SlowCall: b.SlowCall, TaskProbes: b.Probe == "task",
 	}
 }
+
+// levels returns the breakers of all parents and models, the parents first.
+func levels(models []breaker.Key) []breaker.Key { return append(breaker.Parents(models), models...) }
 
 // keys returns the breakers of all models, by the models' keys.
 func keys(cfg *config.Config) []breaker.Key {
