@@ -125,6 +125,8 @@ type Ticket struct {
 	// Lease is how long a probe may take from now on; 0 for other tickets. A
 	// report after it counts for nothing.
 	Lease time.Duration
+
+	local shadow // of a Fallback
 }
 
 // OpenError says that a breaker rejects calls. Where both levels do, it is the

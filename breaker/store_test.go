@@ -45,7 +45,7 @@ func (b *bundle) saw() []Transition {
 	return b.moves
 }
 
-// suite runs the test against both stores, each new, with default settings.
+// suite runs the test against all stores, each new, with default settings.
 func suite(t *testing.T, test func(*bundle)) {
 	newBundle := func(t *testing.T) *bundle {
 		return &bundle{
@@ -70,6 +70,15 @@ func suite(t *testing.T, test func(*bundle)) {
 		b.store = b.onRedis(redistest.Client(t), hook(b))
 		test(b)
 	})
+	t.Run("fallback", func(t *testing.T) { // nobody can tell it from its Redis
+		b := newBundle(t)
+		b.store = b.onFallback(redistest.Client(t), hook(b))
+		test(b)
+	})
+}
+
+func (b *bundle) onFallback(rdb redis.UniversalClient, opts ...Option) *Fallback {
+	return NewFallback(b.onRedis(rdb, opts...), NewMemory(b.settingsOf, b.clock), FallbackOptions{})
 }
 
 func (b *bundle) settingsOf(k Key) Settings {
