@@ -95,7 +95,8 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		return err
 	}
 	a.calls = calls
-	climbs, err := ladders(a.conn, queues, calls, watch, log)
+	breakers := fallback(a.conn, watch.metrics, log)
+	climbs, err := ladders(a.conn, breakers, queues, calls, watch, log)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	if err != nil {
 		return err
 	}
-	a.watcher = &breaker.Watcher{Store: a.conn.Breakers, Providers: providers(cfg), Prober: prober, Logger: log}
+	a.watcher = &breaker.Watcher{Store: breakers, Providers: providers(cfg), Prober: prober, Logger: log}
 	var serve []tasks.Queue
 	for _, q := range queues {
 		serve = append(serve, tasks.Queue{

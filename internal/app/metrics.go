@@ -40,6 +40,7 @@ type Metrics struct {
 	avoided     *prometheus.CounterVec
 	deferrals   *prometheus.CounterVec
 	lines       *prometheus.CounterVec
+	fallback    prometheus.Gauge
 }
 
 // NewMetrics makes the metrics and registers them; it panics when reg has them
@@ -66,8 +67,11 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 		deferrals: counter("deferrals_total", "Lines put back to wait without spending a retry, by what they wait for.",
 			"queue", "reason"),
 		lines: counter("lines_total", "Lines that ended, by how.", "queue", "outcome"),
+		fallback: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nightshift_breaker_store_fallback", Help: "1 while this process decides from breakers of its own, since Redis does not answer.",
+		}),
 	}
-	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.tokens, m.cost, m.avoided, m.deferrals, m.lines,
+	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.tokens, m.cost, m.avoided, m.deferrals, m.lines, m.fallback,
 		info("build_info", "The build of this process; always 1.",
 			prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()}),
 		info("config_info", "The configuration of this process by its hash; always 1.", prometheus.Labels{"hash": o.ConfigHash}))
@@ -145,6 +149,14 @@ func (m *Metrics) addTokens(k breaker.Key, kind string, n int64) {
 // Avoided counts a call that an open breaker refused.
 func (m *Metrics) Avoided(k breaker.Key) {
 	m.avoided.WithLabelValues(k.Provider, k.Model, k.Region).Inc()
+}
+
+// Fallback says whether the breakers in Redis cannot be asked.
+func (m *Metrics) Fallback(away bool) {
+	m.fallback.Set(0)
+	if away {
+		m.fallback.Set(1)
+	}
 }
 
 // Deferral counts a line put back to wait; reason is one of package ladder's.

@@ -98,8 +98,15 @@ func callers(cfg *config.Config) (adapters, error) {
 	return all, nil
 }
 
+// fallback is the breakers of a worker: those in Redis, or, while it does not
+// answer, its own.
+func fallback(c *Conn, m *Metrics, log *slog.Logger) *breaker.Fallback {
+	own := breaker.NewMemory(settings(c.Config), nil)
+	return breaker.NewFallback(c.Breakers, own, breaker.FallbackOptions{Logger: log, OnChange: m.Fallback})
+}
+
 // ladders builds the ladders that the given queues climb.
-func ladders(c *Conn, queues []config.Queue, calls adapters, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
+func ladders(c *Conn, breakers ladder.Breakers, queues []config.Queue, calls adapters, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
 	all := map[string]*ladder.Ladder{}
 	for _, q := range queues {
 		if all[q.Ladder] != nil {
@@ -107,7 +114,7 @@ func ladders(c *Conn, queues []config.Queue, calls adapters, obs ladder.Observer
 		}
 		l, err := ladder.New(ladder.Options{
 			Ladder: c.Config.Ladders[q.Ladder], Models: c.Config.Models, Callers: calls,
-			Breakers: c.Breakers, Parks: parks{c.Parks}, Logger: log, Observer: obs,
+			Breakers: breakers, Parks: parks{c.Parks}, Logger: log, Observer: obs,
 		})
 		if err != nil {
 			return nil, err
