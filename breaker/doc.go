@@ -1,16 +1,31 @@
-// Package breaker keeps calls away from a model that is known to fail, for a
-// whole fleet of processes at once, and finds out with as few purchases as
-// possible when it is back.
+// Package breaker keeps calls away from a model, or a whole provider, that is
+// known to fail, for a fleet of processes at once, and finds out with as few
+// purchases as possible when it is back.
 //
-//	          failures of window            until passed, lease taken
+// There are two levels: a breaker a model, and above it the parent of all models
+// of a provider (or of a provider's region). A call needs both closed. Both are
+// the same machine:
+//
+//	          failures of window             until passed, lease taken
 //	closed ────────────────────────▶ open ──────────────────────────▶ half-open
-//	   ▲                              ▲  ◀── probe failed, cooldown × 2 ──┘ │
-//	   └──────────────────────────────┼──────────── probe succeeded ────────┘
+//	   ▲    model: any                ▲                                 │   │
+//	   │    parent: of two models     └── round lost, cooldown × 2 ─────┘   │
+//	   └───────────────────────────────── probe_successes of a round ───────┘
 //
-// Decisions are one pure function, [Step]; the [Memory] store is a mutex around
+// A call's outcome feeds both. What the levels differ in:
+//
+//	                    model                     parent
+//	trips on            failures                  failures that two models share
+//	hard condition      unknown model             refused key, no credit
+//	is probed through   itself, while the parent  the models that work waits for, in
+//	                    is closed                 turn; an answer closes that model, too
+//
+// Decisions are one pure function, [Step]; the [Memory] store is a lock around
 // it and the [Redis] store a script that agrees with it, reply for reply and
 // field for field (agree_test.go compares them over random lives, and
-// mutation_test.go shows that the comparison notices a broken script).
+// mutation_test.go shows that the comparison notices a broken script). One
+// script handles both levels in one round trip. [Fallback] goes on from a Memory
+// while Redis is away.
 //
 // The package knows nothing of providers or queues: who calls maps an outcome
 // to a [Report].
@@ -19,41 +34,55 @@
 //	r := call()                       // yours
 //	err = store.Report(ctx, t, r)
 //
-// A [Watcher] in every process sends the probes.
+// or [Do] around them. A [Watcher] in every process sends the probes.
 //
 // # States
 //
 // Closed lets every call through and keeps the last Window results. It opens
 // when a failure makes Failures of them failed, once there are MinResults; a
-// success never opens it. A hard condition opens it at once.
+// success never opens it. A success slower than SlowCall is a failure. A hard
+// condition opens its level at once, and is no evidence to the other one.
 //
-// Open rejects every call until Until, and beyond it: tasks never probe. It
-// remembers that work waits (Wanted). When Until has passed and work waits, one
-// prober of the fleet gets the lease, and the breaker is half-open.
+// Open rejects every call until Until, and beyond it. It remembers that work
+// waits (Wanted). When Until has passed and work waits, a prober of the fleet
+// gets a lease, and the breaker is half-open. With TaskProbes, or after a probe
+// that was refused for what it asks (Unfit), the first call that asks then is
+// the probe, unless it is admitted with [NoProbe].
 //
-// Half-open rejects every call and every other prober until the lease ends.
+// Half-open rejects every call; it lends at most Probes leases at a time and, in
+// one round, as many as Probes or ProbeSuccesses, whichever is more. A round is
+// won with ProbeSuccesses successes and lost when they can no longer be reached.
 //
-//	the probe           the breaker
-//	succeeded           closes; the ring is cleared, the cooldown is the first again
-//	was rate-limited    closes: the door is open, who calls parks the model
-//	failed              opens for twice the last cooldown, at most MaxCooldown
+//	the probe           the round
+//	succeeded           one success; won: closes, the ring is cleared, the cooldown is the first again
+//	was rate-limited    likewise: the door is open, who calls parks the model
+//	failed              one failure; lost: opens for twice the last cooldown, at most MaxCooldown
 //	failed hard         opens for MaxCooldown
-//	is no evidence      opens for the same cooldown as before
-//	was released        opens for the same cooldown as before
-//	was never reported  stays half-open; when the lease has ended the next prober may try
+//	is no evidence      one less to succeed; lost without a failure: opens for the same cooldown
+//	was released        likewise
+//	was never reported  costs one lease: when it has ended, another prober gets it
+//
+// An operator can hold either level open, for a time or for good, hold it closed
+// for a time, close it, or reset it (see [Force]). A hold is part of the record:
+// it outlives every process, and says who and since when.
 //
 // # Promises
 //
-//   - At most one probe is in flight in the fleet, and none that nobody waits for.
-//   - A result counts once, and only in the epoch in which its call was
-//     admitted: every transition begins another, so what began before it is late.
-//   - A probe's result counts only while its ticket holds the lease.
+//   - At most Probes probes are in flight in the fleet, and none that nobody waits for.
+//   - A model is never probed while its parent is not closed; no lease is taken then.
+//   - A result counts once a level, and only in the epoch of that level in which
+//     its call was admitted: every transition begins another, so what began
+//     before it is late. The levels check their epochs by themselves.
+//   - A probe's result counts only while its ticket holds a lease.
+//   - One model alone never opens its parent by failures.
 //   - RetryAfter is never negative, and at most MaxCooldown plus ProbeLease: the
 //     time until an admission can be answered differently.
 //   - Until is never further away than MaxCooldown, whatever a Retry-After or a
-//     stepping clock says. A Retry-After only lengthens a cooldown; the later
-//     time of those in the ring wins, and a success voids them.
-//   - Time to live in Redis is garbage collection: a record outlives its meaning by a day.
+//     stepping clock says, but for an operator's hold. A Retry-After only
+//     lengthens a cooldown; the later time of those in the ring or the round
+//     wins, and a success voids them.
+//   - Time to live in Redis is garbage collection: a record outlives its meaning
+//     by a day, and a hold for good has none.
 //
 // # What happens when
 //
@@ -62,12 +91,15 @@
 //	a report is lost                   a call: one result fewer; a probe: as if the prober died
 //	an admission's reply is lost       a call: nothing was taken; a probe: the same command
 //	                                   repeated gets the same ticket, else its lease ends
-//	Redis cannot answer                an error that is not *OpenError; the caller decides
-//	Redis loses the keys               the breaker is closed and empty; epochs begin with the
-//	                                   time, so no older ticket fits the new record
+//	Redis cannot answer                an error that is not *OpenError, or, with Fallback, the
+//	                                   memory decides; what it found open keeps its cooldown
+//	Redis loses the keys               the breakers are closed and empty; epochs begin with the
+//	                                   time, so no older ticket fits the new records
 //	the clock steps back               times are cut to what now allows: a cooldown or a lease begins anew at most
-//	the clock leaps ahead              cooldowns and leases end, results are stale; a late probe counts nothing
-//	settings differ between processes  each applies its own to the shared record
+//	the clock leaps ahead              cooldowns, holds and leases end, results are stale; a late probe counts nothing
+//	settings differ between processes  each applies its own to the shared record; a round that
+//	                                   nobody can finish by the new ones begins anew
+//	a model is withdrawn               its parent closes by the others, as probes rotate
 //	the transition hook panics         it is logged; the call goes on
 //	the prober panics or exits         the lease is given back, the cooldown begins again
 //
@@ -75,9 +107,18 @@
 //
 // Window 20, Failures 11: just over half. At a baseline of 1% errors, eleven of
 // twenty are a coincidence of about 10⁻¹⁷ a window; an outage is seen after
-// eleven calls at any pace. A smaller pair, such as 10 and 6, sees it sooner;
-// with a baseline of 5% that is three in a million windows. The window counts requests
-// and not seconds, because calls may come 400 times a second or once a minute.
+// eleven calls at any pace. The window counts requests and not seconds, because
+// calls may come 400 times a second or once a minute.
+//
+// To choose others, take your own baseline p of errors and n calls a day: of a
+// window w with f failures, a coincidence trips the breaker about
+// n × C(w-1,f-1) × p^f × (1-p)^(w-f) times a day. With p = 5%, 10 and 6 is two
+// in a million calls, 20 and 11 three in ten thousand million; with p = 20%, 20
+// and 11 trips once in four thousand calls, and 40 and 22, once in two million,
+// is better. An outage is noticed f failing calls after its begin; with one call
+// a minute and 11, that is eleven minutes,
+// so rare and cheap calls want a smaller pair, such as 10 and 6 or 5 and 4.
+// The parent needs no other numbers: its ring takes the calls of all models.
 //
 // Stale automatic: a full window tells the pace of calls, and what counts is the
 // time that a window of them takes at that pace, at least 5 minutes and at most an
@@ -90,11 +131,15 @@
 // tier may be silent for 30 s, and a [Watcher] gives its prober the lease less
 // 10 s. Work that waits is told Until plus the lease, since the probe comes first.
 //
+// Probes 1, ProbeSuccesses 1: a probe is a purchase, and a provider that answers
+// one is up. 3 and 2 suit a provider that comes back by halves: one lucky answer
+// does not let the fleet in, one unlucky one does not keep it out.
+//
 // # Keys in Redis
 //
-// nightshift:{provider}:breaker:<model> is the record, a hash;
-// nightshift:{provider}:due is the index of the provider's breakers that are
-// not closed and wanted, by the time of their next probe. lua/record.lua names
-// their fields. All keys of a provider share its hash tag, so one script can
-// reach a model and, later, its parent.
+// nightshift:{provider}:breaker:<model> and nightshift:{provider}:parent:<region>
+// are the records, hashes; nightshift:{provider}:due is the index of the
+// provider's breakers that are not closed and wanted, by the time of their next
+// probe. lua/record.lua names their fields. All keys of a provider share its
+// hash tag, so that one script reaches both levels, in a cluster as well.
 package breaker

@@ -10,14 +10,14 @@ const elsewhere = "elsewhere: "
 
 // within runs f under the lock of a model's family.
 func (m *Memory) within(key Key, f func(l levels, now int64)) {
-	s := Levels{Model: m.complete(key), Parent: m.complete(key.Parent())}
+	given := Levels{Model: m.settings(key), Parent: m.settings(key.Parent())}
 	c := m.cell(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := m.clock().UnixMilli()
-	l := levels{&c.rec, &c.family.rec, &s}
-	l.m.settle(now, &s.Model)
-	l.p.settle(now, &s.Parent)
+	l := c.levels(&given)
+	l.m.settle(now, &l.s.Model)
+	l.p.settle(now, &l.s.Parent)
 	f(l, now)
 }
 

@@ -34,6 +34,18 @@ type cell struct {
 	*family
 	key Key
 	rec Record
+	// The settings as they were given last, and complete: an operation neither
+	// works them out anew nor allocates.
+	given, s Levels
+}
+
+// levels returns what an operation works on; the lock must be held.
+func (c *cell) levels(given *Levels) levels {
+	if *given != c.given {
+		c.given = *given
+		c.s = Levels{Model: given.Model.WithDefaults(), Parent: given.Parent.WithDefaults()}
+	}
+	return levels{&c.rec, &c.family.rec, &c.s}
 }
 
 var _ Store = (*Memory)(nil)
@@ -133,10 +145,10 @@ func (m *Memory) complete(key Key) Settings { return m.settings(key).WithDefault
 
 // do applies one operation, then tells of the transitions it made.
 func (m *Memory) do(key Key, op *Op) Reply {
-	s := Levels{Model: m.complete(key), Parent: m.complete(key.Parent())}
+	given := Levels{Model: m.settings(key), Parent: m.settings(key.Parent())}
 	c := m.cell(key)
 	c.mu.Lock()
-	r := levels{&c.rec, &c.family.rec, &s}.apply(op, m.clock().UnixMilli())
+	r := c.levels(&given).apply(op, m.clock().UnixMilli())
 	m.notify.add(key, r)
 	c.mu.Unlock()
 	if r.changed() {
