@@ -97,6 +97,7 @@ var mutations = []struct{ name, old, broken string }{
 	{"the parent learns nothing of a model's probe", "if of_model then report_call(p) end", ""},
 	{"a parent's answer leaves its model open", "if not closed(l) and (l.outcome == SUCCESS or l.outcome == LIMITED) then", "if false then"},
 	{"a parent's probe hides what the model is", "elseif closed(l) and l.hard then", "elseif false then"},
+	{"what a clock that stepped back left lengthens a hard condition", "elseif closed(l) and l.hard then\n    wait(l)\n", "elseif closed(l) and l.hard then\n"},
 	{"the parent's probe overrules a hold", "l.epoch ~= l.ticket or held(l) then return end", "l.epoch ~= l.ticket then return end"},
 	// force.lua
 	{"a hold of a time is for good", "if hold_for > 0 then till = now + hold_for end", ""},
@@ -149,6 +150,14 @@ func directed() []trial {
 				do(0, "call", Failure), {Do: "call", Model: 1, Report: Report{Outcome: Failure}}, do(0, "admit", None),
 				{Do: "force", Force: Force{Action: ForceClose, For: time.Hour}}, do(time.Minute, "turn", None),
 				{Do: "report probe", Report: Report{Hard: true}},
+			},
+		},
+		{ // the clock steps back after a Retry-After; then a parent's probe finds that the model is gone
+			Settings: both(Settings{}),
+			Steps: []step{
+				{Do: "call", Report: Report{Outcome: Failure, RetryAfter: time.Hour}},
+				{Do: "call", Model: 1, Later: -48 * time.Hour, Report: Report{Hard: true, Scope: ScopeParent}},
+				do(0, "admit", None), do(5*time.Minute, "turn", None), {Do: "report probe", Report: Report{Hard: true}},
 			},
 		},
 		{ // the prober's call was refused

@@ -235,6 +235,7 @@ func (r *Record) probedForParent(epoch int64, e evidence, now int64, s *Settings
 	case !r.closed() && (e.outcome == Success || e.outcome == Limited):
 		return r.close(e.reason, now)
 	case r.closed() && e.hard:
+		r.wait(e, now, s) // and cut what a clock that stepped back left
 		return r.open(s.MaxCooldown.Milliseconds(), e.reason, now)
 	}
 	return Change{}

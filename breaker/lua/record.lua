@@ -37,8 +37,9 @@ if not now then
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
-local TEXTS = {'state', 'reason', 'ring', 'seen', 'leases', 'wants', 'probed', 'hold'}
-local NUMBERS = {'epoch', 'open_until', 'cooldown', 'good', 'bad', 'void', 'task_next', 'wanted', 'not_before'}
+local FIELDS = {'state', 'reason', 'ring', 'seen', 'leases', 'wants', 'probed', 'hold', -- texts
+  'epoch', 'open_until', 'cooldown', 'good', 'bad', 'void', 'task_next', 'wanted', 'not_before'} -- numbers
+local TEXTS = 8
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -49,15 +50,14 @@ local function level(scope, at)
     max_cooldown = tonumber(ARGV[at + 2]), probe_lease = tonumber(ARGV[at + 3]), wanted_for = tonumber(ARGV[at + 4]),
     probes = tonumber(ARGV[at + 5]), need = tonumber(ARGV[at + 6]), task = ARGV[at + 7] == '1'}
   l.round = math.max(l.probes, l.need)
-  local t = redis.call('HMGET', l.key, unpack(TEXTS))
-  for i, f in ipairs(TEXTS) do
-    l.stored[f] = t[i] or ''
-    l[f] = l.stored[f]
-  end
-  local n = redis.call('HMGET', l.key, unpack(NUMBERS))
-  for i, f in ipairs(NUMBERS) do
-    l.stored[f] = n[i] or '0'
-    l[f] = tonumber(l.stored[f])
+  local values = redis.call('HMGET', l.key, unpack(FIELDS))
+  for i, f in ipairs(FIELDS) do
+    if i <= TEXTS then
+      l[f] = values[i] or ''
+    else
+      l[f] = tonumber(values[i] or 0)
+    end
+    l.stored[f] = l[f]
   end
   return l
 end
@@ -97,17 +97,10 @@ end
 -- keep writes what changed, and has the record live as long as it means something.
 local function keep(l)
   local args = {}
-  for _, f in ipairs(TEXTS) do
+  for i, f in ipairs(FIELDS) do
     if l[f] ~= l.stored[f] then
       args[#args + 1] = f
-      args[#args + 1] = l[f]
-    end
-  end
-  for _, f in ipairs(NUMBERS) do
-    local v = text(l[f])
-    if v ~= l.stored[f] then
-      args[#args + 1] = f
-      args[#args + 1] = v
+      args[#args + 1] = i <= TEXTS and l[f] or text(l[f])
     end
   end
   if #args == 0 then return false end
@@ -129,7 +122,7 @@ local function save(l)
   if l.wanted > 0 then
     redis.call('ZADD', due, text(due_at(l)), l.member)
     redis.call('PEXPIRE', due, text(l.ttl))
-  elseif l.stored.wanted ~= '0' or l.stored.epoch == '0' then -- of a lost record, too
+  elseif l.stored.wanted ~= 0 or l.stored.epoch == 0 then -- of a lost record, too
     redis.call('ZREM', due, l.member)
   end
 end

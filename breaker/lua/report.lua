@@ -136,6 +136,7 @@ local function probed_for_parent(l)
   if not closed(l) and (l.outcome == SUCCESS or l.outcome == LIMITED) then
     close(l, l.why)
   elseif closed(l) and l.hard then
+    wait(l)
     open(l, l.max_cooldown, l.why)
   end
 end
