@@ -153,14 +153,7 @@ func (d *decoder) result(part string) Result {
 	return res
 }
 
-// encodeHold is "<state> <at> <until> <by>", "" for none.
-func encodeHold(h Hold) string {
-	if h.State == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s %d %d %s", h.State, h.At, h.Until, h.By)
-}
-
+// hold reads "<state> <at> <until> <by>", "" for none, as the scripts write it.
 func (d *decoder) hold(value string) Hold {
 	if value == "" {
 		return Hold{}
