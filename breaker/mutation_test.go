@@ -147,8 +147,11 @@ func directed() []trial {
 		{ // the model is held closed while a parent's probe finds that it is gone
 			Settings: both(Settings{Window: 2}),
 			Steps: []step{
-				do(0, "call", Failure), {Do: "call", Model: 1, Report: Report{Outcome: Failure}}, do(0, "admit", None),
-				{Do: "force", Force: Force{Action: ForceClose, For: time.Hour}}, do(time.Minute, "turn", None),
+				do(0, "call", Failure),
+				{Do: "call", Model: 1, Report: Report{Outcome: Failure}},
+				do(0, "admit", None),
+				{Do: "force", Force: Force{Action: ForceClose, For: time.Hour}},
+				do(time.Minute, "turn", None),
 				{Do: "report probe", Report: Report{Hard: true}},
 			},
 		},
@@ -157,14 +160,16 @@ func directed() []trial {
 			Steps: []step{
 				{Do: "call", Report: Report{Outcome: Failure, RetryAfter: time.Hour}},
 				{Do: "call", Model: 1, Later: -48 * time.Hour, Report: Report{Hard: true, Scope: ScopeParent}},
-				do(0, "admit", None), do(5*time.Minute, "turn", None), {Do: "report probe", Report: Report{Hard: true}},
+				do(0, "admit", None), do(5*time.Minute, "turn", None),
+				{Do: "report probe", Report: Report{Hard: true}},
 			},
 		},
 		{ // the prober's call was refused
 			Settings: both(Settings{Window: 1}),
 			Steps: []step{
 				do(0, "call", Failure), do(0, "admit", None), do(time.Minute, "probe", None),
-				{Do: "report probe", Report: Report{Unfit: true}}, do(time.Minute, "due", None),
+				{Do: "report probe", Report: Report{Unfit: true}},
+				do(time.Minute, "due", None),
 			},
 		},
 		{ // five rounds are ten transitions and more
