@@ -9,27 +9,43 @@ import (
 // reasonBreaker is a wait for an open breaker, as package ladder names it.
 const reasonBreaker = "breaker_open"
 
-// AtDoors tells what lines wait for by the breakers as they are now. A line
-// sleeps a while longer than its breaker's own time, so that a probe can come
-// first; people want to know when that is. A line whose breaker has closed
-// waits no more: the keeper is waking it.
+// AtDoors tells what lines wait for by the breakers as they are now, those of
+// models and of their parents. A line sleeps a while longer than its breaker's
+// own time, so that a probe can come first; people want to know when that is. A
+// line whose model may be called again waits no more: the keeper is waking it.
 func (st *Status) AtDoors(doors []breaker.Status) {
-	now := map[string]breaker.Status{}
+	state, keys := map[breaker.Key]breaker.Status{}, map[string]breaker.Key{}
 	for _, d := range doors {
-		now[d.Key.Model] = d
+		state[d.Key] = d
+		if d.Scope == breaker.ScopeModel {
+			keys[d.Key.Model] = d.Key
+		}
 	}
 	waits := []WaitingFor{}
 	for _, w := range st.WaitingFor {
-		d, known := now[w.Model]
-		if w.Reason == reasonBreaker && known {
-			if d.State == breaker.Closed {
+		if key, known := keys[w.Model]; w.Reason == reasonBreaker && known {
+			until, shut := shutUntil(state[key], state[key.Parent()])
+			if !shut {
 				continue
 			}
-			w.Until = d.Until
+			w.Until = until
 		}
 		waits = append(waits, w)
 	}
 	st.WaitingFor = waits
+}
+
+// shutUntil is when both levels may let a call through, if one does not now.
+func shutUntil(levels ...breaker.Status) (until time.Time, shut bool) {
+	for _, l := range levels {
+		if l.State == breaker.Open || l.State == breaker.HalfOpen {
+			shut = true
+			if l.Until.After(until) {
+				until = l.Until
+			}
+		}
+	}
+	return until, shut
 }
 
 // Load is what a queue has before it.

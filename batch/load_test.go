@@ -15,16 +15,22 @@ func TestAtDoorsTellsTheBreakersOwnTime(t *testing.T) {
 	st := Status{WaitingFor: []WaitingFor{
 		{"a/open", "breaker_open", wakes},
 		{"a/closed", "breaker_open", wakes},
+		{"b/below", "breaker_open", wakes},
 		{"a/closed", "rate_limited", wakes},
 		{"a/unknown", "breaker_open", wakes},
 		{"", "retry", wakes},
 	}}
+	model := func(key string) breaker.Key { return breaker.Key{Provider: key[:1], Model: key} }
 	st.AtDoors([]breaker.Status{
-		{Key: breaker.Key{Model: "a/open"}, State: breaker.Open, Until: now.Add(30 * time.Second)},
-		{Key: breaker.Key{Model: "a/closed"}, State: breaker.Closed},
+		{Key: model("a/open").Parent(), Scope: breaker.ScopeParent, State: breaker.Closed},
+		{Key: model("b/below").Parent(), Scope: breaker.ScopeParent, State: breaker.Open, Until: now.Add(45 * time.Second)},
+		{Key: model("a/open"), Scope: breaker.ScopeModel, State: breaker.Open, Until: now.Add(30 * time.Second)},
+		{Key: model("a/closed"), Scope: breaker.ScopeModel, State: breaker.Closed},
+		{Key: model("b/below"), Scope: breaker.ScopeModel, State: breaker.Closed},
 	})
 	want := []WaitingFor{
 		{"a/open", "breaker_open", now.Add(30 * time.Second)},
+		{"b/below", "breaker_open", now.Add(45 * time.Second)},
 		{"a/closed", "rate_limited", wakes},
 		{"a/unknown", "breaker_open", wakes},
 		{"", "retry", wakes},

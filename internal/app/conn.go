@@ -80,7 +80,7 @@ func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 	if err != nil {
 		return st, err
 	}
-	doors, err := c.Breakers.List(ctx, c.Keys)
+	doors, err := c.Breakers.List(ctx, c.Levels)
 	st.AtDoors(doors)
 	return st, err
 }
@@ -89,7 +89,7 @@ func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 // comes back beside an error.
 func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
 	all, unread := c.Batches.List(ctx)
-	doors, err := c.Breakers.List(ctx, c.Keys)
+	doors, err := c.Breakers.List(ctx, c.Levels)
 	for i := range all {
 		all[i].AtDoors(doors)
 	}
