@@ -3,11 +3,12 @@
 
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
+ENV GOMODCACHE=/cache/mod GOCACHE=/cache/build
 COPY go.mod go.sum ./
-RUN --mount=type=cache,target=/go/pkg/mod \
+RUN --mount=type=cache,target=/cache \
     go mod download
 COPY . .
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+RUN --mount=type=cache,target=/cache \
     CGO_ENABLED=0 go build -trimpath -o /out/ ./cmd/...
 
 # Brings certificates, time zones and the user 65532, and nothing that runs.

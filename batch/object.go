@@ -95,29 +95,6 @@ func skipString(b []byte, i int) int {
 	return i
 }
 
-// maxNesting is how deep the JSON of a line or an answer may nest. Readers of
-// the results stop somewhere, encoding/json at 10,000, and a result nests its
-// parts a few levels deeper.
-const maxNesting = 1000
-
-// tooDeep says that a text nests deeper than maxNesting; it need not be valid.
-func tooDeep(b []byte) bool {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-		case '{', '[':
-			if depth++; depth > maxNesting {
-				return true
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	return false
-}
-
 // unquote returns the text of a JSON string, which must be valid UTF-8.
 func unquote(v []byte) (string, error) {
 	if !bytes.ContainsRune(v, '\\') {

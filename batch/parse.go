@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"nightshift/provider"
 )
 
 // chatCompletions is the endpoint that is supported so far.
@@ -21,8 +23,8 @@ func parseLine(raw []byte) (Line, error) {
 	if !utf8.Valid(raw) {
 		return Line{}, errors.New("it is not UTF-8")
 	}
-	if tooDeep(raw) { // encoding/json calls it no JSON at some depth
-		return Line{}, fmt.Errorf("it is nested deeper than %d levels", maxNesting)
+	if provider.TooDeep(raw) { // encoding/json calls it no JSON at some depth
+		return Line{}, fmt.Errorf("it is nested deeper than %d levels", provider.MaxNesting)
 	}
 	if err := checkJSON(raw); err != nil {
 		return Line{}, err

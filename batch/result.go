@@ -48,7 +48,7 @@ func jsonOrString(b json.RawMessage) json.RawMessage {
 	if !utf8.Valid(b) {
 		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	}
-	if !tooDeep(b) && json.Valid(b) {
+	if !provider.TooDeep(b) && json.Valid(b) {
 		return b
 	}
 	s, err := json.Marshal(string(b))

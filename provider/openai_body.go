@@ -19,7 +19,7 @@ func readResponse(status int, h http.Header, body []byte, now time.Time) (Answer
 		return Answer{}, refuse(status, h, body, Usage{}, now)
 	}
 	var c completion
-	if err := json.Unmarshal(body, &c); err != nil || tooDeep(body) {
+	if err := json.Unmarshal(body, &c); err != nil || TooDeep(body) {
 		return Answer{}, unusable(status, h, body, Usage{}, "the body is not the JSON of an answer")
 	}
 	usage := parseUsage(c.Usage)
@@ -44,28 +44,6 @@ func readResponse(status int, h http.Header, body []byte, now time.Time) (Answer
 	default:
 		return Answer{}, unusable(status, h, body, usage, "the answer has no choice that is not empty")
 	}
-}
-
-// maxNesting is how deep an answer may nest. It is kept inside of a result, and
-// the readers of that stop somewhere, encoding/json at 10,000.
-const maxNesting = 1000
-
-// tooDeep says that a JSON text nests deeper than maxNesting.
-func tooDeep(b []byte) bool {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i = closingQuote(b, i)
-		case '{', '[':
-			if depth++; depth > maxNesting {
-				return true
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // unusable is a 200 that is no answer.

@@ -172,7 +172,7 @@ func skipValue(b []byte, i int) int {
 }
 
 func closingQuote(b []byte, i int) int {
-	for i++; b[i] != '"'; i++ {
+	for i++; i < len(b) && b[i] != '"'; i++ {
 		if b[i] == '\\' {
 			i++
 		}
