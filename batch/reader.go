@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -19,32 +18,16 @@ const maxLine = 16 << 20
 type Reader struct {
 	name   string
 	in     *bufio.Reader
-	close  func() error
 	buf    []byte
 	number int64
 	ended  bool
-}
-
-// OpenFile opens a file of requests.
-func OpenFile(path string) (*Reader, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open requests: %w", err)
-	}
-	r, err := OpenReader(f, path)
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	r.close = f.Close
-	return r, nil
 }
 
 // OpenReader reads requests from r; name stands in errors. Gzip is known by its
 // first bytes, whatever the name.
 func OpenReader(r io.Reader, name string) (*Reader, error) {
 	in := bufio.NewReaderSize(r, 256<<10)
-	out := &Reader{name: name, close: func() error { return nil }}
+	out := &Reader{name: name}
 	magic, err := in.Peek(len(gzipMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -64,9 +47,6 @@ func OpenReader(r io.Reader, name string) (*Reader, error) {
 	out.in = in
 	return out, nil
 }
-
-// Close closes what OpenFile opened.
-func (r *Reader) Close() error { return r.close() }
 
 // Next returns the next request and its raw bytes without the line's end, or
 // io.EOF; parts of the Line share the memory of the raw bytes. Blank lines are

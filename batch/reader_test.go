@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -241,30 +239,19 @@ func TestReader_GzipAndSomethingElse(t *testing.T) {
 	}
 }
 
-func TestOpenFile(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name string, data []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for _, path := range []string{write("a.jsonl", []byte(jsonl(3))), write("b.jsonl.gz", gz(t, jsonl(3)))} {
-		r, err := OpenFile(path)
+func TestOpenReaderKnowsGzipByItsBytes(t *testing.T) {
+	for name, data := range map[string][]byte{"a.jsonl": []byte(jsonl(3)), "b.jsonl.gz": gz(t, jsonl(3)), "c.jsonl": gz(t, jsonl(3))} {
+		r, err := OpenReader(bytes.NewReader(data), name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if sum, err := Validate(r); err != nil || sum.Lines != 3 {
-			t.Errorf("%s: %+v, %v", path, sum, err)
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("%s: %+v, %v", name, sum, err)
 		}
 	}
-	for _, path := range []string{write("c.jsonl.gz", []byte(jsonl(3))), write("d.gz", []byte{0x1f, 0x8b, 8}), filepath.Join(dir, "none")} {
-		if _, err := OpenFile(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", path, err)
+	for name, data := range map[string][]byte{"d.jsonl.gz": []byte(jsonl(3)), "e.gz": {0x1f, 0x8b, 8}} {
+		if _, err := OpenReader(bytes.NewReader(data), name); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
