@@ -22,6 +22,10 @@ type Request struct {
 	IdempotencyKey string
 	// Timeout limits the whole call; it must be positive.
 	Timeout time.Duration
+	// FirstToken and Idle limit silence: the time to the first token, and the
+	// time between one token and the next. 0: no limit of this kind. Where both
+	// are 0 the call is not streamed.
+	FirstToken, Idle time.Duration
 }
 
 // Answer is a response that carries an answer.
@@ -31,6 +35,9 @@ type Answer struct {
 	Body         json.RawMessage // the provider's body, unchanged
 	Usage        Usage
 	FinishReason string // of the first choice, e.g. "stop", "length"
+	// FirstToken is how long the first token took; 0: not known, as of an
+	// answer that was not streamed.
+	FirstToken time.Duration
 }
 
 // Usage counts tokens as the provider reported them; zero where it did not.
