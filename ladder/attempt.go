@@ -50,10 +50,11 @@ func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
 	return a.out
 }
 
-// climb tries the rungs in order and says whether one of them ended the attempt.
+// climb tries the rungs in the order for this line and says whether one of them
+// ended the attempt.
 func (a *attempt) climb() bool {
-	for i := a.start(); i < len(a.l.rungs); i++ {
-		if slices.Contains(a.out.Progress.RuledOut, i) {
+	for _, i := range a.order() {
+		if m := a.admissible(i); m != proceed {
 			continue
 		}
 		if a.onRung(&a.l.rungs[i]) == end {
@@ -61,6 +62,24 @@ func (a *attempt) climb() bool {
 		}
 	}
 	return false
+}
+
+// order is the rungs to try, best first: as they are written, from the line's
+// first one.
+func (a *attempt) order() []int {
+	var order []int
+	for i := a.start(); i < len(a.l.rungs); i++ {
+		order = append(order, i)
+	}
+	return order
+}
+
+// admissible says whether a rung is open to this line: proceed, or next.
+func (a *attempt) admissible(i int) move {
+	if slices.Contains(a.out.Progress.RuledOut, i) {
+		return next
+	}
+	return proceed
 }
 
 // start is the first rung. One that the ladder has not, because it was changed
