@@ -102,9 +102,9 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 	limit := &timeoutError{r.Timeout}
 	callCtx, cancel := context.WithTimeoutCause(ctx, r.Timeout, limit)
 	defer cancel()
-	key, err := a.readKey(callCtx)
+	key, err := readKey(callCtx, a.key)
 	if err != nil {
-		return Answer{}, a.unsent(callCtx, limit, err)
+		return Answer{}, unsent(callCtx, limit, err)
 	}
 	x := &exchange{idempotencyKey: r.IdempotencyKey, maxBody: a.maxResponse}
 	opts := []option.RequestOption{option.WithMiddleware(x.roundTrip)}
@@ -123,29 +123,6 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, refusal
 	}
 	return answer, nil
-}
-
-func (a *OpenAI) readKey(ctx context.Context) (string, error) {
-	if a.key == nil {
-		return "", nil
-	}
-	key, err := a.key(ctx)
-	if err != nil {
-		return "", err
-	}
-	key = strings.TrimSpace(key) // files end in a newline
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("the API key holds characters that no header can carry")
-	}
-	return key, nil
-}
-
-// unsent is the error of a call whose key could not be read.
-func (a *OpenAI) unsent(ctx context.Context, limit *timeoutError, err error) *Error {
-	if e := ended(ctx, limit); e != nil {
-		return e
-	}
-	return &Error{Kind: Misconfigured, Scope: ScopeParent, Message: "the API key cannot be read", Err: err}
 }
 
 // endpointPath returns an endpoint as a reference to a base URL that already

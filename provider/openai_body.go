@@ -57,7 +57,11 @@ func unusable(status int, h http.Header, body []byte, u Usage, why string) *Erro
 // refuse is the classified error of a response that says no.
 func refuse(status int, h http.Header, body []byte, u Usage, now time.Time) *Error {
 	s := readSignal(status, body)
-	r := classify(s)
+	return s.refuse(classify(rules, s), status, h, body, u, now)
+}
+
+// refuse is the classified error of a response that a row of a table takes.
+func (s signal) refuse(r rule, status int, h http.Header, body []byte, u Usage, now time.Time) *Error {
 	e := &Error{
 		Kind: r.kind, Scope: r.scope, StatusCode: status, Type: safeWord(s.errType), Code: safeWord(s.code),
 		RequestID: requestID(h), Body: kept(body), Usage: u, RetryAfter: explicitRetryAfter(h, now),

@@ -193,10 +193,10 @@ func clientErrors() []int {
 	return all
 }
 
-// classify returns the first row that takes a refusal.
-func classify(s signal) rule {
-	i := slices.IndexFunc(rules, func(r rule) bool { return r.takes(s) })
-	return rules[i] // the last row takes everything
+// classify returns the first row of a table that takes a refusal.
+func classify(table []rule, s signal) rule {
+	i := slices.IndexFunc(table, func(r rule) bool { return r.takes(s) })
+	return table[i] // the last row takes everything
 }
 
 func (r rule) takes(s signal) bool {
