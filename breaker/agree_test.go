@@ -49,6 +49,7 @@ func genReport(t *rapid.T) Report {
 			0, 0, 0, -time.Second, time.Microsecond, time.Second, 20 * time.Second, 72 * time.Hour, 1 << 62,
 		}).Draw(t, "retry after"),
 		Latency: rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "latency"),
+		Output:  rapid.SampledFrom([]OutputVerdict{Unjudged, ValidOutput, InvalidOutput, 7}).Draw(t, "output"),
 		Unfit:   rapid.IntRange(0, 3).Draw(t, "unfit") == 3,
 	}
 }

@@ -94,6 +94,9 @@ const (
 // Report is the outcome of an admitted call.
 type Report struct {
 	Outcome Outcome
+	// Output is what the caller's own checks say of the answer. It moves no
+	// breaker; it is counted beside the model's, see [Outputs].
+	Output OutputVerdict
 	// Hard opens a breaker at once for the longest cooldown. Scope says which:
 	// the parent's where what is refused is shared, such as a key or a credit;
 	// "" is the model's. The other level takes it for no evidence.
@@ -199,6 +202,8 @@ type Status struct {
 	Failures    int           // in the ring
 	Results     int           // in the ring
 	Window      int
+	Judged      int          // of the model's last answers, at most 50; see [Outputs]
+	Invalid     int          // of those
 	Probing     int          // probes under way
 	Held        Held         // by an operator
 	Transitions []Transition // the last few, newest first

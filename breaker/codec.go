@@ -17,6 +17,11 @@ func encodeTag(tag uint32) string {
 	return strconv.FormatUint(uint64(tag), 16)
 }
 
+// encodeOutput is the mark of a verdict in a model's outputs.
+func encodeOutput(v OutputVerdict) string {
+	return [...]string{Unjudged: "", ValidOutput: "+", InvalidOutput: "-"}[v]
+}
+
 // scopes are the levels by the scripts' numbers.
 var scopes = [...]Scope{"", ScopeModel, ScopeParent}
 
@@ -74,6 +79,7 @@ func decodeRecord(h map[string]string) (Record, error) {
 		TaskNext:  d.number("task_next") == 1,
 		Wanted:    d.number("wanted"),
 		Probed:    h["probed"],
+		Outputs:   d.outputs(h["outputs"]),
 		Hold:      d.hold(h["hold"]),
 	}
 	for part := range strings.SplitSeq(h["ring"], ",") {
@@ -151,6 +157,24 @@ func (d *decoder) result(part string) Result {
 		res.Model = uint32(n)
 	}
 	return res
+}
+
+// outputs reads a mark an answer, oldest first: + valid, - invalid.
+func (d *decoder) outputs(value string) (o Outputs) {
+	if len(value) > maxJudged {
+		d.fail("outputs", value)
+	}
+	for i := range len(value) {
+		switch value[i] {
+		case '+':
+			o.judge(ValidOutput)
+		case '-':
+			o.judge(InvalidOutput)
+		default:
+			d.fail("outputs", value)
+		}
+	}
+	return o
 }
 
 // hold reads "<state> <at> <until> <by>", "" for none, as the scripts write it.

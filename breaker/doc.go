@@ -66,6 +66,9 @@
 // for a time, close it, or reset it (see [Force]). A hold is part of the record:
 // it outlives every process, and says who and since when.
 //
+// Beside all that, a model's record keeps the verdicts of the caller's own checks
+// on its last 50 judged answers ([Outputs]). They move no breaker.
+//
 // # Promises
 //
 //   - At most Probes probes are in flight in the fleet, and none that nobody waits for.
@@ -73,6 +76,8 @@
 //   - A result counts once a level, and only in the epoch of that level in which
 //     its call was admitted: every transition begins another, so what began
 //     before it is late. The levels check their epochs by themselves.
+//   - A verdict on an output counts once, in the model's record alone, with its
+//     call's epoch or its probe's lease. No transition clears the figure.
 //   - A probe's result counts only while its ticket holds a lease.
 //   - One model alone never opens its parent by failures.
 //   - RetryAfter is never negative, and at most MaxCooldown plus ProbeLease: the

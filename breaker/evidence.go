@@ -12,8 +12,9 @@ type evidence struct {
 	hard    bool
 	unfit   bool
 	reason  string
-	wait    int64  // the provider's Retry-After, ms
-	tag     uint32 // the model, for a parent's ring; else 0
+	wait    int64         // the provider's Retry-After, ms
+	tag     uint32        // the model, for a parent's ring; else 0
+	output  OutputVerdict // for a model; else Unjudged
 }
 
 // evidence returns what the operation's report says to one level.
@@ -25,6 +26,8 @@ func (op *Op) evidence(scope Scope, s *Settings) evidence {
 	e := evidence{outcome: rep.Outcome, hard: rep.Hard, reason: rep.Reason, wait: retryAfter(rep, s)}
 	if scope == ScopeParent {
 		e.tag = modelTag(op.Model)
+	} else {
+		e.output = rep.Output
 	}
 	hardScope := ScopeModel
 	if rep.Scope == ScopeParent {
@@ -56,9 +59,12 @@ const releasedReason = "probe released"
 // maxReason is how many bytes of a reason are kept.
 const maxReason = 200
 
-// cleaned returns the report with a reason that is one short line of valid
-// UTF-8, never empty.
+// cleaned returns the report with a verdict that exists, and a reason that is
+// one short line of valid UTF-8, never empty.
 func (r Report) cleaned() Report {
+	if r.Output != ValidOutput && r.Output != InvalidOutput {
+		r.Output = Unjudged
+	}
 	r.Reason = oneLine(r.Reason)
 	if r.Reason != "" {
 		return r

@@ -125,6 +125,9 @@ func (r *Record) force(f Force, now int64, s *Settings) Change {
 	} else {
 		c = r.close(f.reason(), now)
 	}
+	if f.Action == ForceReset {
+		r.Outputs = Outputs{}
+	}
 	r.Hold = hold
 	return c
 }

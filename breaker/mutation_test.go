@@ -69,7 +69,7 @@ var mutations = []struct{ name, old, broken string }{
 	{"late results count", "l.epoch ~= l.ticket or string.find", "string.find"},
 	{"repeats count", " or string.find(l.seen, id, 1, true) then", " then"},
 	{"one ticket too few is remembered", "-17 * l.remembered", "-17 * (l.remembered - 1)"},
-	{"no evidence counts", "if l.outcome ~= SUCCESS and l.outcome ~= FAILURE then", "if l.outcome == NONE then"},
+	{"no evidence counts", "local evident = l.outcome == SUCCESS or l.outcome == FAILURE", "local evident = l.outcome ~= NONE"},
 	{"it trips one failure late", "failed >= l.failures", "failed > l.failures"},
 	{"one model opens the parent", "and (several or l.scope == MODEL) then", "then"},
 	{"the parent takes all models for one", "several = several or tags[i] ~= l.tag", ""},
@@ -98,10 +98,22 @@ var mutations = []struct{ name, old, broken string }{
 	{"a parent's answer leaves its model open", "if not closed(l) and (l.outcome == SUCCESS or l.outcome == LIMITED) then", "if false then"},
 	{"a parent's probe hides what the model is", "elseif closed(l) and l.hard then", "elseif false then"},
 	{"what a clock that stepped back left lengthens a hard condition", "elseif closed(l) and l.hard then\n    wait(l)\n", "elseif closed(l) and l.hard then\n"},
-	{"the parent's probe overrules a hold", "l.epoch ~= l.ticket or held(l) then return end", "l.epoch ~= l.ticket then return end"},
+	{"the parent's probe overrules a hold", "if held(l) then return end", ""},
+	{"a verdict without evidence is lost", "if not evident and l.output == '' then return false end", "if not evident then return false end"},
+	{"a verdict is evidence", "if not evident then return true end", ""},
+	{"a call's verdict is lost", "  judge(l)\n  if not evident", "  if not evident"},
+	{"a repeated verdict counts", "  remember(l)\n  judge(l)\n  if not evident then return true end", "  judge(l)\n  if not evident then return true end\n  remember(l)"},
+	{"a probe's verdict is lost", "string.sub(l.leases, to + 1)\n  judge(l)", "string.sub(l.leases, to + 1)"},
+	{"the verdict of a parent's probe is lost", "  judge(l)\n  if held", "  if held"},
+	{"a late verdict of a parent's probe counts", "if l.epoch == 0 or l.epoch ~= l.ticket then return end\n  judge(l)", "judge(l)\n  if l.epoch == 0 or l.epoch ~= l.ticket then return end"},
+	{"one verdict too many is kept", "OUTPUTS = 50", "OUTPUTS = 51"},
+	{"a parent has outputs, too", "37, ARGV[23], '')", "37, ARGV[23], ARGV[24])"},
+	{"a transition forgets the outputs", "l.seen, l.leases, l.not_before = '', '', 0", "l.seen, l.leases, l.outputs, l.not_before = '', '', '', 0"},
 	// force.lua
 	{"a hold of a time is for good", "if hold_for > 0 then till = now + hold_for end", ""},
 	{"an operator's close keeps the hold", "l.hold = action == 'close' and till > 0 and 'closed ' .. hold or ''", "if action == 'close' and till > 0 then l.hold = 'closed ' .. hold end"},
+	{"a reset keeps the outputs", "if action == 'reset' then l.outputs = '' end", ""},
+	{"any close forgets the outputs", "if action == 'reset' then l.outputs", "if action ~= 'open' then l.outputs"},
 	{"held open, but probed", "l.open_until = till > 0 and till or NEVER", ""},
 	// due.lua
 	{"a model is due under an open parent", "if state ~= 'open' and state ~= 'half_open' then add", "if true then add"},
@@ -128,8 +140,12 @@ func directed() []trial {
 	for i := range 70 {
 		remembered.Steps = append(remembered.Steps, step{Do: "report", Pick: i, Report: Report{Outcome: Success}})
 	}
+	judged := trial{Settings: both(Settings{})} // the first invalid one leaves with the 51st
+	for i := range 55 {
+		judged.Steps = append(judged.Steps, step{Do: "call", Report: Report{Output: []OutputVerdict{ValidOutput, InvalidOutput}[i%2]}})
+	}
 	return []trial{
-		remembered,
+		remembered, judged,
 		{ // a window of three takes 8 minutes: the result of 10 minutes ago counts
 			Settings: both(Settings{Window: 3, Failures: 3}),
 			Steps: []step{
@@ -142,6 +158,13 @@ func directed() []trial {
 			Steps: []step{
 				do(0, "call", Failure), do(0, "admit", None), do(time.Minute, "probe", None),
 				do(0, "report probe", Failure), do(time.Minute, "probe again", None), do(0, "report old", Success),
+			},
+		},
+		{ // an operator closes what is held open
+			Settings: both(Settings{}),
+			Steps: []step{
+				{Do: "force", Force: Force{Action: ForceOpen, For: time.Hour}},
+				{Do: "force", Force: Force{Action: ForceClose}},
 			},
 		},
 		{ // the model is held closed while a parent's probe finds that it is gone

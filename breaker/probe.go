@@ -191,6 +191,7 @@ func (r *Record) reportProbe(id uint64, epoch int64, e evidence, now int64, s *S
 		return Change{}, false
 	}
 	r.Leases = slices.Delete(r.Leases, i, i+1)
+	r.Outputs.judge(e.output)
 	switch {
 	case e.outcome == Success || e.outcome == Limited:
 		r.Good++
@@ -230,8 +231,12 @@ func (r *Record) reopen(reason string, now int64, s *Settings) Change {
 // of the model that it went through: an answer closes it, and a hard condition
 // of the model's own opens it.
 func (r *Record) probedForParent(epoch int64, e evidence, now int64, s *Settings) Change {
+	if r.Epoch == 0 || r.Epoch != epoch {
+		return Change{}
+	}
+	r.Outputs.judge(e.output)
 	switch {
-	case r.Epoch == 0 || r.Epoch != epoch || r.Hold.State != "":
+	case r.Hold.State != "":
 	case !r.closed() && (e.outcome == Success || e.outcome == Limited):
 		return r.close(e.reason, now)
 	case r.closed() && e.hard:

@@ -49,6 +49,8 @@ type Record struct {
 	Wants  []Want
 	Probed string
 
+	Outputs Outputs // of a model; a parent has none
+
 	Hold    Hold
 	History []Change // newest first, at most 10
 }
@@ -209,6 +211,7 @@ func (r Record) status(key Key, now int64, s Settings) Status {
 	}
 	st.Failures, _ = r.failures()
 	st.Results = len(r.Ring)
+	st.Judged, st.Invalid = r.Outputs.Judged, r.Outputs.Invalid()
 	for _, c := range r.History {
 		st.Transitions = append(st.Transitions, c.transition(key))
 	}

@@ -179,7 +179,7 @@ func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
 	switch op.Kind {
 	case OpReport, OpRelease:
 		script = r.report
-		args = append(args, autoStale.Milliseconds(), autoStaleMax.Milliseconds(), encodeTag(modelTag(op.Model)))
+		args = append(args, autoStale.Milliseconds(), autoStaleMax.Milliseconds(), encodeTag(modelTag(op.Model)), encodeOutput(op.Report.Output))
 		args = appendReport(args, op.Epoch, op.evidence(ScopeModel, &s.Model), &s.Model)
 		args = appendReport(args, op.ParentEpoch, op.evidence(ScopeParent, &s.Parent), &s.Parent)
 	case OpForce:
@@ -203,7 +203,7 @@ func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
 
 // args are those of record.lua.
 func (r *Redis) args(key Key, op *Op, s *Levels) []any {
-	args := make([]any, 0, 47)
+	args := make([]any, 0, 48)
 	args = append(args, r.now(), encodeID(op.ID), op.mode(), key.Model)
 	args = appendSettings(args, dueMember(key), &s.Model)
 	return appendSettings(args, dueMember(key.Parent()), &s.Parent)

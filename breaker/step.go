@@ -215,13 +215,18 @@ func (l levels) report(op *Op, now int64) Reply {
 // closed, and says whether it counted.
 func (r *Record) reportCall(op *Op, epoch int64, e evidence, now int64, s *Settings) (Change, bool) {
 	failed := e.outcome == Failure
-	if !failed && e.outcome != Success {
+	evident := failed || e.outcome == Success
+	if !evident && e.output == Unjudged {
 		return Change{}, false
 	}
 	if !r.closed() || r.Epoch == 0 || epoch != r.Epoch || r.saw(op.ID) {
 		return Change{}, false
 	}
 	r.remember(op.ID, s)
+	r.Outputs.judge(e.output)
+	if !evident {
+		return Change{}, true
+	}
 	r.push(Result{At: now, Failed: failed, Model: e.tag}, s)
 	if !failed { // whatever a Retry-After asked for, the door is open
 		r.NotBefore = 0

@@ -24,6 +24,7 @@ else
   close(l, why)
   l.hold = action == 'close' and till > 0 and 'closed ' .. hold or ''
 end
+if action == 'reset' then l.outputs = '' end
 save(l)
 if scope == MODEL then return reply(COUNTED, {}, l, nil) end
 return reply(COUNTED, {}, nil, l)

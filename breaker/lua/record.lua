@@ -9,6 +9,8 @@
 --                 seen     the tickets counted last, 16 hex digits and "," each
 --                 leases   "<ticket>:<ms>," each
 --                 wants    "<ms> <model>\n" each
+--                 outputs  a mark each of the last judged answers of a model, oldest
+--                          first: + valid, - invalid
 --                 hold     "<state> <ms> <until or 0> <by>"
 --                 history  "<ms> <from> <to> <reason>\n" each, newest first
 -- KEYS[2] parent  hash, likewise
@@ -37,9 +39,9 @@ if not now then
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
-local FIELDS = {'state', 'reason', 'ring', 'seen', 'leases', 'wants', 'probed', 'hold', -- texts
+local FIELDS = {'state', 'reason', 'ring', 'seen', 'leases', 'wants', 'probed', 'hold', 'outputs', -- texts
   'epoch', 'open_until', 'cooldown', 'good', 'bad', 'void', 'task_next', 'wanted', 'not_before'} -- numbers
-local TEXTS = 8
+local TEXTS = 9
 
 local function text(n) return string.format('%.0f', n) end
 

@@ -3,24 +3,26 @@
 --
 -- ARGV[21] stale_min, ARGV[22] stale_max  ms, bounds of automatic stale
 -- ARGV[23] tag          of the model in its parent's ring
--- ARGV[24] epoch        of the ticket, and what the model's level takes:
--- ARGV[25] outcome      0 none, 1 success, 2 failure, 3 limited (see Outcome)
--- ARGV[26] hard         "1" opens at once
--- ARGV[27] unfit        "1": the next probe is a task's
--- ARGV[28] reason       one line
--- ARGV[29] retry_after  ms, at most max_cooldown
--- ARGV[30] window, ARGV[31] failures, ARGV[32] min_results  results
--- ARGV[33] stale        ms; 0: automatic
--- ARGV[34] cooldown     ms
--- ARGV[35] remembered   tickets
--- ARGV[36] to ARGV[47] the same of the parent
+-- ARGV[24] output       + a valid answer, - an invalid one, "" not judged
+-- ARGV[25] epoch        of the ticket, and what the model's level takes:
+-- ARGV[26] outcome      0 none, 1 success, 2 failure, 3 limited (see Outcome)
+-- ARGV[27] hard         "1" opens at once
+-- ARGV[28] unfit        "1": the next probe is a task's
+-- ARGV[29] reason       one line
+-- ARGV[30] retry_after  ms, at most max_cooldown
+-- ARGV[31] window, ARGV[32] failures, ARGV[33] min_results  results
+-- ARGV[34] stale        ms; 0: automatic
+-- ARGV[35] cooldown     ms
+-- ARGV[36] remembered   tickets
+-- ARGV[37] to ARGV[48] the same of the parent
 -- Replies COUNTED or IGNORED.
 local stale_min, stale_max = tonumber(ARGV[21]), tonumber(ARGV[22])
 local NONE, SUCCESS, FAILURE, LIMITED = 0, 1, 2, 3
+local OUTPUTS = 50
 
-local function reported(scope, settings, at, tag)
+local function reported(scope, settings, at, tag, output)
   local l = level(scope, settings)
-  l.tag = tag
+  l.tag, l.output = tag, output
   l.ticket, l.outcome, l.hard = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
   l.unfit, l.why, l.retry_after = ARGV[at + 3] == '1', ARGV[at + 4], tonumber(ARGV[at + 5])
   l.window, l.failures, l.min_results = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])
@@ -77,10 +79,15 @@ local function wait(l)
   l.not_before = math.min(l.not_before, now + l.max_cooldown)
 end
 
+local function judge(l) l.outputs = string.sub(l.outputs .. l.output, -OUTPUTS) end
+
 local function report_call(l)
-  if l.outcome ~= SUCCESS and l.outcome ~= FAILURE then return false end
+  local evident = l.outcome == SUCCESS or l.outcome == FAILURE
+  if not evident and l.output == '' then return false end
   if not closed(l) or l.epoch == 0 or l.epoch ~= l.ticket or string.find(l.seen, id, 1, true) then return false end
   remember(l)
+  judge(l)
+  if not evident then return true end
   local results, failed, several = push(l, l.outcome == FAILURE and '-' or '+')
   if l.outcome == SUCCESS then
     l.not_before = 0
@@ -109,6 +116,7 @@ local function report_probe(l)
   if not lease or l.epoch ~= l.ticket then return false end
   local from, to = string.find(l.leases, lease, 1, true)
   l.leases = string.sub(l.leases, 1, from - 1) .. string.sub(l.leases, to + 1)
+  judge(l)
   if l.outcome == SUCCESS or l.outcome == LIMITED then
     l.good = l.good + 1
     if l.good >= l.need then close(l, l.why) end
@@ -132,7 +140,9 @@ end
 
 -- probed_for_parent is what a parent's probe means for the model it went through.
 local function probed_for_parent(l)
-  if l.epoch == 0 or l.epoch ~= l.ticket or held(l) then return end
+  if l.epoch == 0 or l.epoch ~= l.ticket then return end
+  judge(l)
+  if held(l) then return end
   if not closed(l) and (l.outcome == SUCCESS or l.outcome == LIMITED) then
     close(l, l.why)
   elseif closed(l) and l.hard then
@@ -141,7 +151,7 @@ local function probed_for_parent(l)
   end
 end
 
-local m, p = reported(MODEL, 5, 24, ''), reported(PARENT, 13, 36, ARGV[23])
+local m, p = reported(MODEL, 5, 25, '', ARGV[24]), reported(PARENT, 13, 37, ARGV[23], '')
 settle(m)
 settle(p)
 local of_model, of_parent = false, false
