@@ -153,5 +153,6 @@ func (c *checker) model(m Model) {
 	if m.Idle > m.Timeout {
 		c.pair(p, "idle", "timeout", duration(m.Idle), duration(m.Timeout))
 	}
+	c.probe(p.child("probe"), m.Probe)
 	c.breaker(m.Breaker, p.child("breaker"))
 }

@@ -24,8 +24,6 @@ func Later() []LaterKey {
 		{"models.*.limits.rpm", 0},
 		{"models.*.limits.tpm", 0},
 		{"models.*.limits.concurrency", 0},
-		{"models.*.probe.body", nil},
-		{"models.*.probe.get", ""},
 		{"ladders.*.goal", "order"},
 		{"ladders.*.on_context", "fail"},
 		{"ladders.*.rungs.*.after", time.Duration(0)},

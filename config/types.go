@@ -115,11 +115,11 @@ type Limits struct {
 	Concurrency int `yaml:"concurrency"`
 }
 
-// Probe replaces the synthetic probe of a model.
+// Probe replaces the synthetic probe of a model: at most one of the two.
 type Probe struct {
-	// A body to send in place of the short prompt.
+	// The body of a chat completion to send in place of the short prompt; `model` is put in.
 	Body map[string]any `yaml:"body"`
-	// A path to get in place of a call, e.g. /health.
+	// A path to get in place of a call, e.g. /health, which costs nothing. It starts at the host of `base_url`, and goes out with the headers and key of calls. 2xx: it is up; 429: parked; 401, 403: the key is refused; 5xx or no answer: still down; anything else says nothing, and a waiting line is the probe.
 	Get string `yaml:"get"`
 }
 
@@ -227,7 +227,7 @@ type Breaker struct {
 	Probes int `yaml:"probes" default:"1" min:"1"`
 	// Probes of a round that must succeed before it closes.
 	ProbeSuccesses int `yaml:"probe_successes" default:"1" min:"1"`
-	// What a probe is: a short prompt of ours, or the first waiting line that asks.
+	// What a probe is: a short prompt of ours (or the model's own `probe`), or the first waiting line that asks.
 	Probe string `yaml:"probe" enum:"synthetic,task" default:"synthetic"`
 	// A call slower than this counts as failed; 0s: none does.
 	SlowCall time.Duration `yaml:"slow_call"`

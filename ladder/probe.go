@@ -2,7 +2,6 @@ package ladder
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -12,11 +11,6 @@ import (
 	"nightshift/config"
 	"nightshift/provider"
 )
-
-// probeBody is the synthetic probe: a purchase, and so the smallest one.
-var probeBody = json.RawMessage(`{"messages":[{"role":"user","content":"ping"}],"max_tokens":1}`)
-
-const probeEndpoint = "/v1/chat/completions"
 
 // ProberOptions is what a prober is made of; see [Options].
 type ProberOptions struct {
@@ -28,15 +22,17 @@ type ProberOptions struct {
 	Observer Observer
 }
 
-// Prober sends synthetic probes through the same adapters as the lines. It is
-// safe for concurrent use.
+// Prober sends probes of ours through the same adapters as the lines: a short
+// prompt, or what the model's own configuration names. It is safe for
+// concurrent use.
 type Prober struct {
 	o      ProberOptions
+	ways   map[string]way // by the model's key
 	mu     sync.Mutex
 	warned map[string]bool // models that refuse the probe itself
 }
 
-// NewProber returns a prober.
+// NewProber returns a prober, or everything that is wrong with the models' own probes.
 func NewProber(o ProberOptions) (*Prober, error) {
 	if o.Parks == nil {
 		return nil, errors.New("build prober: parks are needed")
@@ -50,29 +46,40 @@ func NewProber(o ProberOptions) (*Prober, error) {
 	if o.Observer == nil {
 		o.Observer = nobody{}
 	}
-	return &Prober{o: o, warned: map[string]bool{}}, nil
+	p := &Prober{o: o, ways: map[string]way{}, warned: map[string]bool{}}
+	var problems []error
+	for key, m := range o.Models {
+		if o.Callers[key] == nil {
+			continue
+		}
+		w, err := newWay(m, o.Callers[key])
+		problems = append(problems, err)
+		p.ways[key] = w
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Probe sends the probe of a ticket to its model and returns what it says about it. A probe
 // that says nothing (a request that the model refuses, our own stop, a model
 // that the configuration no longer has) is no evidence; the caller reports that
-// too, so that the probe's lease is freed.
+// too, so that the probe's lease is freed. Where ctx has a deadline, as before
+// the end of the lease, silence until then is the model's.
 func (p *Prober) Probe(ctx context.Context, t breaker.Ticket) breaker.Report {
 	key := t.Key
-	m, known := p.o.Models[key.Model]
-	caller := p.o.Callers[key.Model]
-	if !known || caller == nil {
+	w, known := p.ways[key.Model]
+	if !known {
 		return breaker.Report{Outcome: breaker.None, Reason: "the model is not configured"}
 	}
 	started := p.o.Now()
-	ans, err := invoke(ctx, caller, provider.Request{
-		Endpoint: probeEndpoint, Model: m.Name, Body: probeBody, Timeout: silence(m),
-	})
+	ans, err := w.send(ctx)
 	took := p.o.Now().Sub(started)
-	e := classified(ctx, err)
+	e := probeError(ctx, err)
 	p.o.Observer.Called(CallEvent{
 		Purpose: ForProbe, Scope: t.Scope, Key: key, Latency: took, StatusCode: statusOf(ans, e),
-		Call: newCall(key.Model, m.Price, started, took, ans, e),
+		Call: newCall(key.Model, w.price, started, took, ans, e),
 	})
 	if isPanic(err) {
 		p.o.Logger.ErrorContext(ctx, "adapter panicked on a probe", "model", key.Model, "error", err, "stack", stack(err))
@@ -84,6 +91,17 @@ func (p *Prober) Probe(ctx context.Context, t breaker.Ticket) breaker.Report {
 		p.follow(ctx, key, e)
 	}
 	return r
+}
+
+// probeError is classified for a probe, whose context ends before its lease.
+func probeError(ctx context.Context, err error) *provider.Error {
+	e := classified(ctx, err)
+	if e != nil && e.Kind == provider.Canceled && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		late := *e
+		late.Kind, late.Message = provider.Timeout, "no answer before the end of the probe's lease"
+		return &late
+	}
+	return e
 }
 
 // refusesProbe says that the model answered, but not to a request like this
@@ -112,7 +130,7 @@ func (p *Prober) warnOnce(ctx context.Context, key breaker.Key, e *provider.Erro
 	p.warned[key.Model] = true
 	p.mu.Unlock()
 	if first {
-		p.o.Logger.WarnContext(ctx, "model refuses the synthetic probe, so that the next waiting line becomes the probe",
-			"model", key.Model, "error", e.Error())
+		p.o.Logger.WarnContext(ctx, "model refuses the probe, so that the next waiting line becomes the probe; give the model a probe of its own",
+			"model", key.Model, "probe", p.ways[key.Model].String(), "error", e.Error())
 	}
 }

@@ -88,9 +88,9 @@ func TestA400ToAProbeWarnsOnce(t *testing.T) {
 	for range 3 {
 		p.Probe(context.Background(), probeA)
 	}
-	same(t, "warnings", strings.Count(b.log.String(), "refuses the synthetic probe"), 1)
+	same(t, "warnings", strings.Count(b.log.String(), "refuses the probe"), 1)
 	p.Probe(context.Background(), breaker.Ticket{Key: breaker.Key{Provider: "p", Model: "p/b"}})
-	same(t, "warnings", strings.Count(b.log.String(), "refuses the synthetic probe"), 2)
+	same(t, "warnings", strings.Count(b.log.String(), "refuses the probe"), 2)
 }
 
 func TestAProbeThatCannotBeSentIsNoEvidence(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAProbeThatCannotBeSentIsNoEvidence(t *testing.T) {
 		return provider.Answer{}, &provider.Error{Kind: provider.Unavailable, Message: "EOF"}
 	}
 	same(t, "our own stop", b.prober().Probe(ctx, probeA).Outcome, breaker.None)
-	if strings.Contains(b.log.String(), "refuses the synthetic probe") {
+	if strings.Contains(b.log.String(), "refuses the probe") {
 		t.Error("our own stop is not the model's refusal")
 	}
 }

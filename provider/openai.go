@@ -40,6 +40,7 @@ type OpenAIOptions struct {
 type OpenAI struct {
 	client      openai.Client
 	http        *http.Client
+	base        *url.URL
 	key         func(ctx context.Context) (string, error)
 	maxResponse int64
 	broken      error // why no call can be made: the base URL
@@ -61,7 +62,7 @@ func NewOpenAI(o OpenAIOptions) *OpenAI {
 		option.WithHeader("User-Agent", cmp.Or(o.UserAgent, "nightshift")),
 	}
 	base, err := parseBase(o.BaseURL)
-	a.broken = err
+	a.base, a.broken = base, err
 	for name, values := range base.Query() {
 		opts = append(opts, option.WithQuery(name, values[0]))
 	}

@@ -141,7 +141,8 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// checkModels sends every model one probe, all at the same time.
+// checkModels sends every model one probe, its own where it has one, all at the
+// same time.
 func checkModels(ctx context.Context, cfg *config.Config) ([]Finding, error) {
 	calls, err := callers(cfg)
 	if err != nil {
@@ -160,17 +161,20 @@ func checkModels(ctx context.Context, cfg *config.Config) ([]Finding, error) {
 	wg.Wait()
 	var found []Finding
 	for _, k := range all {
-		found = append(found, probed(k.Model, seen.of(k.Model)))
+		found = append(found, probed(cfg.Models[k.Model], seen.of(k.Model)))
 	}
 	return found, nil
 }
 
 // probed says what the probe of a model shows.
-func probed(model string, c provider.Call) Finding {
-	f := Finding{"model", model, Bad, c.Detail}
+func probed(m config.Model, c provider.Call) Finding {
+	f := Finding{"model", m.Key, Bad, c.Detail}
 	switch c.Kind {
 	case provider.OK:
 		f.Grade, f.Detail = Good, fmt.Sprintf("answers in %d ms", c.LatencyMS)
+		if m.Probe.Get != "" {
+			f.Detail = fmt.Sprintf("answers GET %s in %d ms; no call was made", m.Probe.Get, c.LatencyMS)
+		}
 	case provider.RateLimited:
 		f.Grade = Warning
 	case provider.InvalidRequest:

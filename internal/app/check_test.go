@@ -34,6 +34,9 @@ models:
   sim/odd: {}
   sim/locked: {}
   sim/out: {}
+  sim/asked: {probe: {body: {messages: [{role: user, content: up?}]}}}
+  sim/healthy: {probe: {get: /health}}
+  sim/lost: {probe: {get: /nowhere}}
 ladders:
   bare: {rungs: [{model: sim/well}]}
   safe: {rungs: [{model: sim/well}, {text: "No answer."}]}
@@ -98,14 +101,15 @@ func TestCheckProbesEveryModelOnce(t *testing.T) {
 		detail string
 	}{
 		"sim/well": {Good, "answers in"}, "sim/odd": {Warning, "refuses the probe"},
-		"sim/locked": {Bad, "401"}, "sim/out": {Bad, "503"},
+		"sim/locked": {Bad, "401"}, "sim/out": {Bad, "503"}, "sim/asked": {Good, "answers in"},
+		"sim/healthy": {Good, "answers GET /health in"}, "sim/lost": {Warning, "404"},
 	} {
 		if f := found(t, r, "model", model); f.Grade != want.grade || !strings.Contains(f.Detail, want.detail) {
 			t.Errorf("%s: %+v, want %+v", model, f, want)
 		}
 	}
-	if n := s.Counts().Calls; n != 4 {
-		t.Errorf("%d calls for four models", n)
+	if n := s.Counts().Calls; n != 5 {
+		t.Errorf("%d calls for five models that are called", n)
 	}
 	if f := found(t, r, "ladder", "bare"); f.Grade != Note {
 		t.Errorf("a ladder without a last resort: %+v", f)

@@ -17,8 +17,10 @@ import (
 )
 
 // probeSlack is how much longer the lease of a probe lasts than the probe may
-// take, so that its report arrives while it still counts.
-const probeSlack = 10 * time.Second
+// take: a watcher ends its probe 10 s before the lease, so that the report still
+// counts, and the model's own limit must pass before that, since silence until
+// then is the model's failure.
+const probeSlack = 15 * time.Second
 
 // settings gives the breakers of models and parents their numbers, which are
 // looked up at every call and so worked out once.
