@@ -32,17 +32,16 @@ func (a *OpenAI) Health(ctx context.Context, path string, timeout time.Duration)
 // askHealth is Health for the SDK of any family: get makes the GET, with h as a
 // middleware.
 func askHealth(ctx context.Context, timeout time.Duration, ask func(context.Context) (string, error), get func(ctx context.Context, key string, h *health) error) (int, error) {
-	limit := &timeoutError{timeout}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit)
-	defer cancel()
-	key, err := readKey(ctx, ask)
+	w := watchCall(ctx, Request{Timeout: timeout})
+	defer w.close()
+	key, err := readKey(w.ctx, ask)
 	if err != nil {
-		return 0, unsent(ctx, limit, err)
+		return 0, unsent(w, err)
 	}
 	var h health
-	err = get(ctx, key, &h)
+	err = get(w.ctx, key, &h)
 	if h.response == nil {
-		return 0, notAnswered(ctx, limit, &exchange{}, err)
+		return 0, (&exchange{watch: w}).notAnswered(err)
 	}
 	if e := judgeHealth(h.response.StatusCode, h.response.Header, time.Now()); e != nil {
 		return 0, e

@@ -23,8 +23,8 @@ func readKey(ctx context.Context, ask func(ctx context.Context) (string, error))
 }
 
 // unsent is the error of a call whose key could not be read.
-func unsent(ctx context.Context, limit *timeoutError, err error) *Error {
-	if e := ended(ctx, limit); e != nil {
+func unsent(w *watch, err error) *Error {
+	if e := w.ended(); e != nil {
 		return e
 	}
 	return &Error{Kind: Misconfigured, Scope: ScopeParent, Message: "the API key cannot be read", Err: err}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -31,7 +30,8 @@ type OpenAIOptions struct {
 	HTTPClient *http.Client
 	// UserAgent replaces "nightshift".
 	UserAgent string
-	// MaxResponse limits an answer, in bytes. Defaults to 64 MiB.
+	// MaxResponse limits an answer, in bytes; of a streamed one what is kept of
+	// the stream. Defaults to 64 MiB.
 	MaxResponse int64
 }
 
@@ -43,6 +43,7 @@ type OpenAI struct {
 	base        *url.URL
 	key         func(ctx context.Context) (string, error)
 	maxResponse int64
+	lessons     *lessons
 	broken      error // why no call can be made: the base URL
 }
 
@@ -52,6 +53,7 @@ const defaultMaxResponse = 64 << 20
 // first call, as Misconfigured.
 func NewOpenAI(o OpenAIOptions) *OpenAI {
 	a := &OpenAI{http: newHTTPClient(o.HTTPClient), key: o.Key, maxResponse: o.MaxResponse}
+	a.lessons = &lessons{now: time.Now, all: map[subject]lesson{}}
 	if a.maxResponse <= 0 {
 		a.maxResponse = defaultMaxResponse
 	}
@@ -91,39 +93,74 @@ func parseBase(s string) (*url.URL, error) {
 // Close closes idle connections. Calls in flight are not ended by it.
 func (a *OpenAI) Close() { a.http.CloseIdleConnections() }
 
-// Call makes one HTTP request. Its error is always an *Error.
+// Call makes one call. Its error is always an *Error.
+//
+// Where the request limits silence, the call is streamed and its answer put
+// together into the shape of a plain one (see assembly), except for audio, which
+// comes in pieces that cannot be joined, and for endpoints other than chat
+// completions. A call that is not streamed is silent to its end and so may take
+// FirstToken in all.
+//
+// It makes one HTTP request, and a further one only where the server refuses to
+// stream, or a name of the token limit (see variant): nothing was bought then.
+// What the server took instead is remembered for an hour.
 func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
-	body, err := spliceBody(r.Body, r.Model, r.Set, r.Drop)
+	p, err := newParcel(r)
 	if err != nil {
 		return Answer{}, &Error{Kind: InvalidRequest, Message: "the body of the request cannot be sent", Err: err}
 	}
 	if a.broken != nil {
 		return Answer{}, &Error{Kind: Misconfigured, Scope: ScopeParent, Message: a.broken.Error(), Err: a.broken}
 	}
-	limit := &timeoutError{r.Timeout}
-	callCtx, cancel := context.WithTimeoutCause(ctx, r.Timeout, limit)
-	defer cancel()
-	key, err := readKey(callCtx, a.key)
+	w := watchCall(ctx, r)
+	defer w.close()
+	key, err := readKey(w.ctx, a.key)
 	if err != nil {
-		return Answer{}, unsent(callCtx, limit, err)
+		return Answer{}, unsent(w, err)
 	}
-	x := &exchange{idempotencyKey: r.IdempotencyKey, maxBody: a.maxResponse}
+	about := subject{r.Endpoint, r.Model}
+	v := a.lessons.recall(about)
+	if !p.streams {
+		v.mode = asItCame
+	}
+	for learned := false; ; learned = true {
+		x := &exchange{
+			idempotencyKey: r.IdempotencyKey + v.suffix(), maxBody: a.maxResponse,
+			watch: w, streamed: v.streamed(), choices: p.choices(),
+		}
+		if r.IdempotencyKey == "" {
+			x.idempotencyKey = ""
+		}
+		answer, refusal := a.exchange(x, key, endpointPath(r.Endpoint), p.encode(v))
+		if refusal == nil {
+			if learned {
+				a.lessons.learn(about, v)
+			}
+			return answer, nil
+		}
+		next, again := v.after(refusal, p)
+		if !again {
+			return Answer{}, refusal
+		}
+		v = next
+	}
+}
+
+// exchange sends a body and reads what comes.
+func (a *OpenAI) exchange(x *exchange, key, path string, body []byte) (Answer, *Error) {
 	opts := []option.RequestOption{option.WithMiddleware(x.roundTrip)}
 	if key != "" {
 		opts = append(opts, option.WithAPIKey(key))
 	}
+	x.watch.listen(x.streamed)
 	var unread *http.Response // makes the SDK leave the body alone
-	err = a.client.Post(callCtx, endpointPath(r.Endpoint), body, &unread, opts...)
+	err := a.client.Post(x.watch.ctx, path, body, &unread, opts...)
 	if x.response == nil || x.err != nil && x.response.StatusCode < 400 {
-		return Answer{}, notAnswered(callCtx, limit, x, err)
+		return Answer{}, x.notAnswered(err)
 	}
 	// What the SDK makes of the response does not matter: it decodes only the
 	// shapes of OpenAI itself.
-	answer, refusal := readResponse(x.response.StatusCode, x.response.Header, x.body, time.Now())
-	if refusal != nil {
-		return Answer{}, refusal
-	}
-	return answer, nil
+	return x.outcome(time.Now())
 }
 
 // endpointPath returns an endpoint as a reference to a base URL that already
@@ -131,9 +168,3 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 func endpointPath(endpoint string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(endpoint, "/v1"), "/")
 }
-
-// timeoutError is the cause of a context that the call's own limit ended. It
-// is compared by identity.
-type timeoutError struct{ after time.Duration }
-
-func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }

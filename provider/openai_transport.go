@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -57,10 +56,13 @@ const maxErrorBody = 1 << 20
 type exchange struct {
 	idempotencyKey string
 	maxBody        int64
+	watch          *watch
+	streamed       bool // a stream is asked for
+	choices        int  // so are so many choices
 
 	response *http.Response // nil where none came
-	body     []byte
-	err      error // why the body is not whole
+	reading
+	err error // why the body is not whole
 }
 
 // roundTrip is the innermost middleware of the SDK. It reads the body itself,
@@ -85,7 +87,12 @@ func (x *exchange) roundTrip(req *http.Request, next func(*http.Request) (*http.
 	}
 	defer res.Body.Close()
 	x.response = res
-	x.body, x.err = x.read(res)
+	if x.streamed && res.StatusCode < 300 {
+		x.reading, x.err = x.readStream(res)
+	} else {
+		x.body, x.err = x.read(res)
+	}
+	x.watch.hush()
 	return &http.Response{
 		Status: res.Status, StatusCode: res.StatusCode, Header: res.Header,
 		Request: res.Request, Body: http.NoBody,
@@ -103,36 +110,40 @@ func (x *exchange) read(res *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// notAnswered is the error of a call that brought no whole response.
-func notAnswered(ctx context.Context, limit *timeoutError, x *exchange, err error) *Error {
-	if e := ended(ctx, limit); e != nil {
-		return e
+// outcome makes an answer or a classified error of a response that was read.
+func (x *exchange) outcome(now time.Time) (Answer, *Error) {
+	status, h := x.response.StatusCode, x.response.Header
+	switch {
+	case x.refusal != nil:
+		return Answer{}, refuse(status, h, x.refusal, x.usage, now)
+	case x.why != "":
+		return Answer{}, unusable(status, h, x.body, x.usage, x.why)
 	}
-	e := &Error{Kind: Unavailable, Err: err}
-	if x.response != nil {
-		e.Err = x.err
-		e.StatusCode = x.response.StatusCode
-		e.RequestID = requestID(x.response.Header)
+	answer, refusal := readResponse(status, h, x.body, now)
+	if refusal == nil && x.tokens {
+		answer.FirstToken = x.watch.firstToken()
 	}
-	var inURL *url.Error
-	if errors.As(e.Err, &inURL) {
-		e.Err = inURL.Err // the URL may carry a key in its query
-	}
-	e.Message = transportMessage(e.Err, x.response != nil)
-	return e
+	return answer, refusal
 }
 
-// ended says whether a call's context was ended, and by whom; nil: it was not.
-func ended(ctx context.Context, limit *timeoutError) *Error {
-	cause := context.Cause(ctx)
-	switch {
-	case cause == nil:
-		return nil
-	case cause == error(limit):
-		return &Error{Kind: Timeout, Message: limit.Error(), Err: context.DeadlineExceeded}
-	default:
-		return &Error{Kind: Canceled, Message: "the call was ended by us", Err: cause}
+// notAnswered is the error of a call that brought no whole response.
+func (x *exchange) notAnswered(err error) *Error {
+	e := x.watch.ended()
+	if e == nil {
+		e = &Error{Kind: Unavailable, Err: err}
+		if x.response != nil {
+			e.Err = x.err
+		}
+		var inURL *url.Error
+		if errors.As(e.Err, &inURL) {
+			e.Err = inURL.Err // the URL may carry a key in its query
+		}
+		e.Message = transportMessage(e.Err, x.response != nil)
 	}
+	if x.response != nil {
+		e.StatusCode, e.RequestID, e.Usage = x.response.StatusCode, requestID(x.response.Header), x.usage
+	}
+	return e
 }
 
 // transportMessage names a failure of the connection. The error itself is not
@@ -143,6 +154,8 @@ func transportMessage(err error, begun bool) string {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return errTooLarge.Error()
+	case errors.Is(err, errTooMany):
+		return errTooMany.Error()
 	case errors.As(err, &dns):
 		return "the provider's host name cannot be resolved"
 	case isTLS(err):

@@ -11,22 +11,44 @@ import (
 
 var errNotObject = errors.New("the body is not a JSON object")
 
-// spliceBody returns the body with the model's name and a rung's set and drop,
-// and every other byte as it came in: a body that is decoded and encoded again
+// parcel is a body with the model's name and a rung's set and drop. Every other
+// byte of it goes out as it came in: a body that is decoded and encoded again
 // loses the format of its numbers, repeated keys and the order of keys.
-//
-// A field that is there keeps its place, a new one goes to the end; a key that
-// is there twice is changed twice. Set wins over drop, and model over both; an
-// empty model leaves the body's own.
-func spliceBody(body []byte, model string, set map[string]any, drop []string) ([]byte, error) {
-	values, err := encodeValues(model, set)
+type parcel struct {
+	body    []byte
+	obj     object
+	values  map[string][]byte // the JSON of what is set
+	drop    []string
+	streams bool // it is to be streamed
+}
+
+// newParcel makes a parcel of a request, which it refuses if its body is no JSON
+// object. Set wins over drop, and model over both; an empty model leaves the
+// body's own.
+func newParcel(r Request) (*parcel, error) {
+	values, err := encodeValues(r.Model, r.Set)
 	if err != nil {
 		return nil, err
 	}
-	obj, err := scanObject(body)
+	obj, err := scanObject(r.Body)
 	if err != nil {
 		return nil, err
 	}
+	p := &parcel{body: r.Body, obj: obj, values: values, drop: r.Drop}
+	p.streams = (r.FirstToken > 0 || r.Idle > 0) && endpointPath(r.Endpoint) == "chat/completions" && !p.hasAudio()
+	return p, nil
+}
+
+// edit is what splice changes.
+type edit struct {
+	values map[string][]byte // fields that are set
+	drop   []string          // fields that are left out; set wins
+	rename map[string]string // names; the other fields' changes go by the old ones
+}
+
+// splice returns the body with an edit. A field that is there keeps its place,
+// a new one goes to the end; a key that is there twice is changed twice.
+func splice(body []byte, obj object, e edit) []byte {
 	out := append(make([]byte, 0, len(body)+256), body[:obj.open]...)
 	first := true
 	comma := func() {
@@ -36,25 +58,36 @@ func spliceBody(body []byte, model string, set map[string]any, drop []string) ([
 		first = false
 	}
 	for _, m := range obj.members {
-		value, changed := values[m.key]
-		if !changed && slices.Contains(drop, m.key) {
+		value, changed := e.values[m.key]
+		if !changed && slices.Contains(e.drop, m.key) {
 			continue
 		}
 		if !changed {
 			value = body[m.value:m.end]
 		}
 		comma()
-		out = append(out, body[m.lead:m.value]...)
+		out = e.appendKey(out, m.key, body[m.lead:m.value])
 		out = append(out, value...)
 		out = append(out, body[m.end:m.sep]...)
 	}
-	for _, key := range obj.missing(values) {
+	for _, key := range obj.missing(e.values) {
 		comma()
-		out = append(out, encodeString(key)...)
-		out = append(out, ':')
-		out = append(out, values[key]...)
+		out = append(e.appendKey(out, key, encodeString(key)), ':')
+		out = append(out, e.values[key]...)
 	}
-	return append(out, body[obj.tail:]...), nil
+	return append(out, body[obj.tail:]...)
+}
+
+// appendKey appends a key as it stands in raw, with what surrounds it.
+func (e edit) appendKey(out []byte, key string, raw []byte) []byte {
+	name, renamed := e.rename[key]
+	if !renamed {
+		return append(out, raw...)
+	}
+	open := bytes.IndexByte(raw, '"')
+	out = append(out, raw[:open]...)
+	out = append(out, encodeString(name)...)
+	return append(out, raw[closingQuote(raw, open)+1:]...)
 }
 
 // encodeValues returns the JSON of every field that is set.

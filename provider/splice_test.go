@@ -7,6 +7,15 @@ import (
 	"testing"
 )
 
+// spliceBody is a body as it goes out plainly.
+func spliceBody(body []byte, model string, set map[string]any, drop []string) ([]byte, error) {
+	p, err := newParcel(Request{Body: body, Model: model, Set: set, Drop: drop})
+	if err != nil {
+		return nil, err
+	}
+	return p.encode(variant{mode: asItCame}), nil
+}
+
 func TestSpliceBody(t *testing.T) {
 	tests := []struct {
 		name, body string

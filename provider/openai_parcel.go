@@ -1,0 +1,83 @@
+package provider
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// encode returns the body of a variant.
+func (p *parcel) encode(v variant) []byte {
+	e := edit{values: maps.Clone(p.values), drop: p.drop}
+	switch v.mode {
+	case withUsage:
+		e.values["stream"], e.values["stream_options"] = []byte("true"), p.askUsage()
+	case bare:
+		e.values["stream"] = []byte("true")
+		e.drop = append(slices.Clone(p.drop), "stream_options")
+	case plain:
+		e.drop = append(slices.Clone(p.drop), "stream_options")
+	}
+	if v.renamed {
+		from, to := oldLimit, newLimit
+		if p.limitName() == newLimit {
+			from, to = to, from
+		}
+		e.rename = map[string]string{from: to}
+		e.drop = append(slices.Clone(e.drop), to)
+		delete(e.values, to)
+	}
+	return splice(p.body, p.obj, e)
+}
+
+// askUsage returns the body's stream options with the usage among them.
+func (p *parcel) askUsage() []byte {
+	own := p.field("stream_options")
+	obj, err := scanObject(own)
+	if err != nil {
+		return []byte(`{"include_usage":true}`)
+	}
+	return splice(own, obj, edit{values: map[string][]byte{"include_usage": []byte("true")}})
+}
+
+// field returns the value of a field as it goes out plainly; nil: it has none.
+func (p *parcel) field(key string) []byte {
+	if v, ok := p.values[key]; ok {
+		return v
+	}
+	if slices.Contains(p.drop, key) {
+		return nil
+	}
+	for _, m := range slices.Backward(p.obj.members) {
+		if m.key == key {
+			return p.body[m.value:m.end]
+		}
+	}
+	return nil
+}
+
+// hasAudio says that the answer is to be spoken.
+func (p *parcel) hasAudio() bool {
+	return !isEmpty(p.field("audio")) || bytes.Contains(p.field("modalities"), []byte(`"audio"`))
+}
+
+// choices is how many choices the request asks for.
+func (p *parcel) choices() int {
+	n, err := strconv.Atoi(string(p.field("n")))
+	if err != nil {
+		return 1
+	}
+	return max(1, n)
+}
+
+// limitName is the name that the body has for its token limit; "": none. Where
+// it has both, the newer one.
+func (p *parcel) limitName() string {
+	for _, name := range []string{newLimit, oldLimit} {
+		if p.field(name) != nil {
+			return name
+		}
+	}
+	return ""
+}
