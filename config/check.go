@@ -109,9 +109,9 @@ func (c *checker) queues() {
 		_, ok := c.cfg.Ladders[q.Ladder]
 		switch {
 		case q.Ladder == "" && !c.problems.under(p.child("ladder").String()):
-			c.report(p, "a queue needs a ladder", didYouMean("", slices.Collect(maps.Keys(c.cfg.Ladders))))
+			c.report(p, "a queue needs a ladder", DidYouMean("", slices.Collect(maps.Keys(c.cfg.Ladders))))
 		case q.Ladder != "" && !ok:
-			c.report(p.child("ladder"), fmt.Sprintf("no ladder %s", quoted(q.Ladder)), didYouMean(q.Ladder, slices.Collect(maps.Keys(c.cfg.Ladders))))
+			c.report(p.child("ladder"), fmt.Sprintf("no ladder %s", quoted(q.Ladder)), DidYouMean(q.Ladder, slices.Collect(maps.Keys(c.cfg.Ladders))))
 		}
 	}
 }

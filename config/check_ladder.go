@@ -44,7 +44,7 @@ func (c *checker) rung(r Rung, p path) {
 
 func (c *checker) rungModel(r Rung, p path) {
 	if _, ok := c.cfg.Models[r.Model]; !ok {
-		c.report(p.child("model"), fmt.Sprintf("no model %s", quoted(r.Model)), didYouMean(r.Model, slices.Collect(maps.Keys(c.cfg.Models))))
+		c.report(p.child("model"), fmt.Sprintf("no model %s", quoted(r.Model)), DidYouMean(r.Model, slices.Collect(maps.Keys(c.cfg.Models))))
 	}
 	for _, field := range slices.Sorted(maps.Keys(r.Set)) {
 		c.rungField(p.child("set").child(field), field)

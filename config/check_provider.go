@@ -138,7 +138,7 @@ func (c *checker) model(m Model) {
 	case !modelName.MatchString(m.Key):
 		c.report(p, "a model's key may hold letters, digits and . _ - : / @ + only, at most 200", "rename it; what is sent is set by name")
 	case !known:
-		c.report(p, fmt.Sprintf("no provider %s", quoted(m.Provider)), didYouMean(m.Provider, providers))
+		c.report(p, fmt.Sprintf("no provider %s", quoted(m.Provider)), DidYouMean(m.Provider, providers))
 	}
 	if m.Region != "" {
 		c.name(p.child("region"), "a region's", m.Region)

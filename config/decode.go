@@ -97,7 +97,7 @@ func (d *decoder) unknown(e entry, fields map[string]int, p path) {
 	for k := range fields {
 		known = append(known, k)
 	}
-	d.problem(e.pos, p.child(e.key), "unknown key", didYouMean(e.key, known))
+	d.problem(e.pos, p.child(e.key), "unknown key", DidYouMean(e.key, known))
 }
 
 func (d *decoder) mapping(n *node, v reflect.Value, tag reflect.StructTag, p path) bool {

@@ -172,7 +172,7 @@ func (u redisURL) cluster() (RedisTarget, error) {
 func (u redisURL) onlyQuery(known ...string) error {
 	for name := range u.query {
 		if !slices.Contains(known, name) {
-			return errors.New(strings.TrimSuffix("a parameter after ? is not known; "+didYouMean("", known), "; "))
+			return errors.New(strings.TrimSuffix("a parameter after ? is not known; "+DidYouMean("", known), "; "))
 		}
 	}
 	return nil

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// didYouMean names the known word that the given one was probably meant to be,
+// DidYouMean names the known word that the given one was probably meant to be,
 // or lists the known ones where they are few.
-func didYouMean(word string, known []string) string {
+func DidYouMean(word string, known []string) string {
 	if best := nearest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}

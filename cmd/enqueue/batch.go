@@ -66,7 +66,7 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	}
 	defer conn.Close()
 	now := time.Now()
-	d := describe(q, producer(f.producer), sum, now)
+	d := describe(q, cli.Producer(f.producer), sum, now)
 	d.ID, d.Again = f.id, f.again
 	if d.ID == "" {
 		d.ID = newID(now)

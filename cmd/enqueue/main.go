@@ -53,13 +53,3 @@ func (p *program) dial(ctx context.Context, cfg *config.Config) (*app.Conn, erro
 	}
 	return conn, err
 }
-
-// producer names who submits: NIGHTSHIFT_PRODUCER, else the user.
-func producer(flag string) string {
-	for _, name := range []string{flag, os.Getenv("NIGHTSHIFT_PRODUCER"), userName()} {
-		if name != "" {
-			return name
-		}
-	}
-	return "unknown"
-}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"nightshift/internal/redistest"
+	"nightshift/internal/scripttest"
 )
 
 func TestMain(m *testing.M) {
@@ -95,29 +95,11 @@ func freeAddr() (string, error) {
 }
 
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exits":     exits,
+	"exits":     scripttest.Exits,
 	"await":     await,
 	"request":   request,
 	"terminate": terminate,
 	"reaches":   reaches,
-}
-
-// exits runs a command that must end with an exit code: exits CODE COMMAND...
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE COMMAND [ARGS...]")
-	}
-	err := ts.Exec(args[1], args[2:]...)
-	code := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("run %s: %v", args[1], err)
-	}
-	if want := args[0]; strconv.Itoa(code) != want {
-		ts.Fatalf("exit code %d, want %s\n[stdout]\n%s\n[stderr]\n%s", code, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
-	}
 }
 
 // await waits until a URL answers: await URL

@@ -54,7 +54,7 @@ func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
 		return err
 	}
 	s := &session{
-		p: p, queue: q, why: purpose{f.rehearse, f.retryFailed}, producer: producer(f.producer),
+		p: p, queue: q, why: purpose{f.rehearse, f.retryFailed}, producer: cli.Producer(f.producer),
 		live: newLive(), started: time.Now(),
 	}
 	if err := s.openFiles(ctx, f, file, stage); err != nil {

@@ -24,10 +24,11 @@ var columns = [][]string{
 // helpers stand beside the columns: who may import each of them, and what each
 // may import itself. Tests may import all of them.
 var helpers = map[string]struct{ by, imports []string }{
-	"internal/cli":       {by: []string{"cmd/worker", "cmd/enqueue"}, imports: []string{"config"}},
-	"internal/sim":       {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
-	"internal/redistest": {},
-	"internal/archtest":  {imports: []string{"config"}},
+	"internal/cli":        {by: []string{"cmd/worker", "cmd/enqueue"}, imports: []string{"config"}},
+	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
+	"internal/redistest":  {},
+	"internal/scripttest": {},
+	"internal/archtest":   {imports: []string{"config"}},
 }
 
 // homes are the outside libraries with a place of their own: nobody else may

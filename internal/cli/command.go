@@ -16,13 +16,12 @@ func (e *Env) prepare(root *cobra.Command) {
 	root.SetOut(e.Out)
 	root.SetErr(e.Err)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.DisableAutoGenTag = true
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.Args = e.noSuchCommand
+	root.Args = Args
 	root.RunE = func(*cobra.Command, []string) error {
-		return Usage(fmt.Sprintf("%s help lists the commands", e.Name), "a command is missing")
+		return Usage(listsCommands(root), "a command is missing")
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return Usage(seeHelp(c), "%s", plainFlagError(err))
@@ -32,15 +31,24 @@ func (e *Env) prepare(root *cobra.Command) {
 	root.AddCommand(referenceCommand(e))
 }
 
-func (e *Env) noSuchCommand(c *cobra.Command, args []string) error {
+// noSuchCommand refuses an argument where a subcommand is meant.
+func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := fmt.Sprintf("%s help lists the commands", e.Name)
+	hint := listsCommands(c)
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %s %s?", e.Name, strings.Join(near, " or "+e.Name+" "))
+		hint = fmt.Sprintf("did you mean %s %s?", c.CommandPath(), strings.Join(near, " or "+c.CommandPath()+" "))
 	}
 	return Usage(hint, "there is no command %q", args[0])
+}
+
+func listsCommands(c *cobra.Command) string {
+	if c.HasParent() {
+		return c.CommandPath() + " --help lists its commands"
+	}
+	return c.CommandPath() + " help lists the commands"
 }
 
 func seeHelp(c *cobra.Command) string { return c.CommandPath() + " --help shows its flags" }
@@ -55,26 +63,36 @@ func plainFlagError(err error) string {
 }
 
 // Args checks that a command has the arguments that its use line names, in
-// capitals: those in brackets may be left out.
+// capitals: those in brackets may be left out, and the last may be repeated
+// where dots follow it. A command with subcommands takes none.
 func Args(c *cobra.Command, args []string) error {
-	var need, may []string
-	for _, word := range strings.Fields(c.Use)[1:] {
-		if strings.HasPrefix(word, "[") {
-			may = append(may, strings.Trim(word, "[]"))
-		} else {
-			need = append(need, word)
-		}
+	if c.HasSubCommands() {
+		return noSuchCommand(c, args)
 	}
-	if len(args) < len(need) {
-		return Usage("usage: "+useLine(c), "%s is missing", need[len(args)])
+	names, need, more := arguments(c.Use)
+	if len(args) < need {
+		return Usage("usage: "+useLine(c), "%s is missing", names[len(args)])
 	}
-	if most := len(need) + len(may); len(args) > most {
-		return Usage("usage: "+useLine(c), "unexpected argument %q", args[most])
+	if len(args) > len(names) && !more {
+		return Usage("usage: "+useLine(c), "unexpected argument %q", args[len(names)])
 	}
 	if i := slices.Index(args, ""); i >= 0 {
-		return Usage("usage: "+useLine(c), "%s is empty", slices.Concat(need, may)[i])
+		return Usage("usage: "+useLine(c), "%s is empty", names[min(i, len(names)-1)])
 	}
 	return nil
+}
+
+// arguments reads a use line: the names of the arguments in their order, how
+// many of them are needed, and whether the last may be repeated.
+func arguments(use string) (names []string, need int, more bool) {
+	for _, word := range strings.Fields(use)[1:] {
+		name, dots := strings.CutSuffix(strings.Trim(word, "[]"), "...")
+		if !strings.HasPrefix(word, "[") {
+			need++
+		}
+		names, more = append(names, name), dots
+	}
+	return names, need, more
 }
 
 // useLine is the command line of a command, e.g. "enqueue batch FILE [flags]".

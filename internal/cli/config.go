@@ -83,6 +83,9 @@ func (e *Env) Clock(t, now time.Time) string {
 	return t.Format("15:04:05 MST")
 }
 
+// Zone is the short name of the zone in which times at t are told.
+func (e *Env) Zone(t time.Time) string { return t.In(e.location()).Format("MST") }
+
 // Stamp is the time of day, for lines that follow each other.
 func (e *Env) Stamp(t time.Time) string { return t.In(e.location()).Format("15:04:05") }
 

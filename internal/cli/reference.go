@@ -26,9 +26,14 @@ func Reference(w io.Writer, root *cobra.Command) {
 	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(root.Long))
 	fmt.Fprint(w, "Every command takes these flags:\n\n")
 	flagList(w, root.PersistentFlags())
-	for _, c := range root.Commands() {
+	commandReferences(w, root)
+}
+
+func commandReferences(w io.Writer, parent *cobra.Command) {
+	for _, c := range parent.Commands() {
 		if c.IsAvailableCommand() && c.Name() != "help" && c.Name() != "completion" {
 			commandReference(w, c)
+			commandReferences(w, c)
 		}
 	}
 }
@@ -67,7 +72,7 @@ func flagList(w io.Writer, set *pflag.FlagSet) {
 
 func defaultOf(f *pflag.Flag) string {
 	switch f.DefValue {
-	case "", "false", "[]", "0":
+	case "", "false", "[]", "0", "0s":
 		return ""
 	}
 	return fmt.Sprintf(" (default `%s`)", f.DefValue)
