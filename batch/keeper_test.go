@@ -171,7 +171,7 @@ func TestStatus_RateAndWaits(t *testing.T) {
 		must(t, b.Suspend(t.Context(), l, Progress{}, w))
 	}
 	st := b.status(t, "b")
-	want := []WaitingFor{{"m2", "rate_limited", until.Add(-time.Second)}, {"m1", "breaker_open", until}}
+	want := []WaitingFor{{Model: "m2", Reason: "rate_limited", Until: until.Add(-time.Second)}, {Model: "m1", Reason: "breaker_open", Until: until}}
 	if diff := cmp.Diff(want, st.WaitingFor); diff != "" || st.State != Waiting {
 		t.Errorf("%s %s", st.State, diff)
 	}

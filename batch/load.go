@@ -24,28 +24,32 @@ func (st *Status) AtDoors(doors []breaker.Status) {
 	waits := []WaitingFor{}
 	for _, w := range st.WaitingFor {
 		if key, known := keys[w.Model]; w.Reason == reasonBreaker && known {
-			until, shut := shutUntil(state[key], state[key.Parent()])
+			door, shut := lastShut(state[key], state[key.Parent()])
 			if !shut {
 				continue
 			}
-			w.Until = until
+			w.Until, w.HeldBy = door.Until, ""
+			if door.Held.State == breaker.Open {
+				w.HeldBy = door.Held.By
+			}
 		}
 		waits = append(waits, w)
 	}
 	st.WaitingFor = waits
 }
 
-// shutUntil is when both levels may let a call through, if one does not now.
-func shutUntil(levels ...breaker.Status) (until time.Time, shut bool) {
+// lastShut is the level that lets a call through last, if one does not now. One
+// without a time is held open for good.
+func lastShut(levels ...breaker.Status) (last breaker.Status, shut bool) {
 	for _, l := range levels {
-		if l.State == breaker.Open || l.State == breaker.HalfOpen {
-			shut = true
-			if l.Until.After(until) {
-				until = l.Until
-			}
+		if l.State != breaker.Open && l.State != breaker.HalfOpen {
+			continue
+		}
+		if !shut || l.Until.IsZero() || !last.Until.IsZero() && l.Until.After(last.Until) {
+			last, shut = l, true
 		}
 	}
-	return until, shut
+	return last, shut
 }
 
 // Load is what a queue has before it.

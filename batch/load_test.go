@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -13,12 +14,13 @@ func TestAtDoorsTellsTheBreakersOwnTime(t *testing.T) {
 	now := time.Date(2026, 11, 29, 22, 0, 0, 0, time.UTC)
 	wakes := now.Add(70 * time.Second)
 	st := Status{WaitingFor: []WaitingFor{
-		{"a/open", "breaker_open", wakes},
-		{"a/closed", "breaker_open", wakes},
-		{"b/below", "breaker_open", wakes},
-		{"a/closed", "rate_limited", wakes},
-		{"a/unknown", "breaker_open", wakes},
-		{"", "retry", wakes},
+		wait("a/open", "breaker_open", wakes),
+		wait("a/closed", "breaker_open", wakes),
+		wait("b/below", "breaker_open", wakes),
+		wait("b/for-good", "breaker_open", wakes),
+		wait("a/closed", "rate_limited", wakes),
+		wait("a/unknown", "breaker_open", wakes),
+		wait("", "retry", wakes),
 	}}
 	model := func(key string) breaker.Key { return breaker.Key{Provider: key[:1], Model: key} }
 	st.AtDoors([]breaker.Status{
@@ -27,16 +29,45 @@ func TestAtDoorsTellsTheBreakersOwnTime(t *testing.T) {
 		{Key: model("a/open"), Scope: breaker.ScopeModel, State: breaker.Open, Until: now.Add(30 * time.Second)},
 		{Key: model("a/closed"), Scope: breaker.ScopeModel, State: breaker.Closed},
 		{Key: model("b/below"), Scope: breaker.ScopeModel, State: breaker.Closed},
+		{
+			Key: model("b/for-good"), Scope: breaker.ScopeModel, State: breaker.Open,
+			Held: breaker.Held{State: breaker.Open, By: "anna"},
+		},
 	})
 	want := []WaitingFor{
-		{"a/open", "breaker_open", now.Add(30 * time.Second)},
-		{"b/below", "breaker_open", now.Add(45 * time.Second)},
-		{"a/closed", "rate_limited", wakes},
-		{"a/unknown", "breaker_open", wakes},
-		{"", "retry", wakes},
+		wait("a/open", "breaker_open", now.Add(30*time.Second)),
+		wait("b/below", "breaker_open", now.Add(45*time.Second)),
+		{Model: "b/for-good", Reason: "breaker_open", HeldBy: "anna"},
+		wait("a/closed", "rate_limited", wakes),
+		wait("a/unknown", "breaker_open", wakes),
+		wait("", "retry", wakes),
 	}
 	if diff := cmp.Diff(want, st.WaitingFor); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func wait(model, reason string, until time.Time) WaitingFor {
+	return WaitingFor{Model: model, Reason: reason, Until: until}
+}
+
+func TestAnUnknownWaitIsNullInJSON(t *testing.T) {
+	at := time.Date(2026, 11, 29, 22, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		w    WaitingFor
+		want string
+	}{
+		{wait("m", "breaker_open", at), `{"model":"m","reason":"breaker_open","until":"2026-11-29T22:00:00Z"}`},
+		{WaitingFor{Model: "m", Reason: "breaker_open", HeldBy: "anna"}, `{"model":"m","reason":"breaker_open","held_by":"anna","until":null}`},
+	} {
+		text, err := json.Marshal(c.w)
+		if err != nil || string(text) != c.want {
+			t.Errorf("%s, %v; want %s", text, err, c.want)
+		}
+		var back WaitingFor
+		if err := json.Unmarshal(text, &back); err != nil || !back.Until.Equal(c.w.Until) || back.HeldBy != c.w.HeldBy {
+			t.Errorf("%+v, %v; want %+v", back, err, c.w)
+		}
 	}
 }
 

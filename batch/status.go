@@ -208,7 +208,7 @@ func waitingFor(waits []string) ([]WaitingFor, error) {
 	}
 	all := []WaitingFor{}
 	for c, until := range first {
-		all = append(all, WaitingFor{c.model, c.reason, until})
+		all = append(all, WaitingFor{Model: c.model, Reason: c.reason, Until: until})
 	}
 	slices.SortFunc(all, func(a, b WaitingFor) int {
 		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Reason, b.Reason))

@@ -205,7 +205,18 @@ type Status struct {
 type WaitingFor struct {
 	Model  string    `json:"model"`
 	Reason string    `json:"reason"`
-	Until  time.Time `json:"until"`
+	Until  time.Time `json:"until"` // zero, null in JSON: nobody knows
+	// HeldBy is the operator who holds the breaker open; "": it opened by itself.
+	HeldBy string `json:"held_by,omitempty"`
+}
+
+// MarshalJSON writes an unknown time as null.
+func (w WaitingFor) MarshalJSON() ([]byte, error) {
+	type plain WaitingFor
+	return json.Marshal(struct {
+		plain
+		Until *time.Time `json:"until"`
+	}{plain(w), timePtr(w.Until)})
 }
 
 // Errors that callers decide on.

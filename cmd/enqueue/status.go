@@ -168,6 +168,8 @@ func (p *program) waiting(w batch.WaitingFor, now time.Time) string {
 func waitCause(w batch.WaitingFor) string {
 	what := strings.ReplaceAll(w.Reason, "_", " ")
 	switch {
+	case w.HeldBy != "":
+		return w.Model + " (breaker held open by " + w.HeldBy + ")"
 	case w.Model != "":
 		return w.Model + " (" + what + ")"
 	case w.Reason == "retry":
