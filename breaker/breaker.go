@@ -205,6 +205,8 @@ type Status struct {
 	Judged      int          // of the model's last answers, at most 50; see [Outputs]
 	Invalid     int          // of those
 	Probing     int          // probes under way
+	Wanted      bool         // work waits for it, so that it is probed when due; false when closed
+	TaskProbes  bool         // the probe is the first call that asks when it is due
 	Held        Held         // by an operator
 	Transitions []Transition // the last few, newest first
 }

@@ -204,6 +204,7 @@ func (r Record) status(key Key, now int64, s Settings) Status {
 		r.expire(now, &s)
 	} else {
 		st.State, st.Reason, st.Probing = r.State, r.Reason, len(r.Leases)
+		st.Wanted, st.TaskProbes = r.Wanted > 0, r.taskProbes(&s)
 		if until := max(r.lastLease(), r.Until); until != never {
 			st.Until = time.UnixMilli(until)
 		}

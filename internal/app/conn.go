@@ -23,8 +23,9 @@ type Conn struct {
 	Batches  *batch.Redis
 	Breakers *breaker.Redis
 	Parks    *limit.Redis
-	Keys     []breaker.Key // of all models, by key
-	Levels   []breaker.Key // of their parents, then of all models
+	Keys     []breaker.Key                      // of all models, by key
+	Levels   []breaker.Key                      // of their parents, then of all models
+	Numbers  func(breaker.Key) breaker.Settings // of each of them
 	Fleet    *tasks.Fleet
 }
 
@@ -62,10 +63,11 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 	if hook != nil {
 		opts = append(opts, breaker.OnTransition(hook))
 	}
+	numbers := settings(cfg)
 	return &Conn{
-		Config: cfg, Redis: r,
+		Config: cfg, Redis: r, Numbers: numbers,
 		Batches:  batch.NewRedis(state, batch.Options{}),
-		Breakers: breaker.NewRedis(soon, settings(cfg), opts...),
+		Breakers: breaker.NewRedis(soon, numbers, opts...),
 		Parks:    limit.NewRedis(soon),
 		Keys:     keys(cfg),
 		Levels:   levels(keys(cfg)),
