@@ -89,6 +89,9 @@ func (s *Redis) granted(ctx context.Context, l Lease, b Begun, v []any) (_ Begun
 	if b.Crashes, err = strconv.Atoi(v[3].(string)); err != nil {
 		return b, err
 	}
+	if b.Outstanding, err = strconv.ParseInt(v[5].(string), 10, 64); err != nil {
+		return b, err
+	}
 	lines, err := s.chunk(ctx, chunkID{l.Ref.Batch, b.Description.Digest, v[1].(string)})
 	if err != nil {
 		return b, err

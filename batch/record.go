@@ -93,7 +93,7 @@ func (r stored) expand(d Description, l Line) (Result, error) {
 		CustomID: l.CustomID,
 		Error:    &ResultError{Code: r.code, Message: messages[r.code]},
 		Nightshift: NightshiftInfo{
-			Line: l.Number, Attempts: p.Calls, Deferrals: p.Deferrals, Usage: usage, CostUSD: cost,
+			Line: l.Number, Attempts: p.Attempts(), Deferrals: p.Deferrals, Usage: usage, CostUSD: cost,
 			Metadata: l.Metadata, Request: l.Digest, Rehearsal: d.Rehearsal, FinishedAt: r.finished,
 		},
 	}, nil

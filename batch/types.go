@@ -83,6 +83,15 @@ type Progress struct {
 	RuledOut     []int           `json:"ruled_out,omitempty"`
 	FirstRefused time.Time       `json:"first_refused,omitzero"`
 	FirstLimited time.Time       `json:"first_limited,omitzero"`
+	Skipped      []Skip          `json:"skipped,omitempty"` // by the last attempt
+}
+
+// Skip is a rung that an attempt passed over: no call, but worth an entry among
+// the result's attempts.
+type Skip struct {
+	Model  string    `json:"model"`
+	At     time.Time `json:"at"`
+	Detail string    `json:"detail"`
 }
 
 // Lease is the right of one attempt to a line.
@@ -120,6 +129,7 @@ type Begun struct {
 	Progress    Progress      // Granted
 	Description Description   // Granted
 	Crashes     int           // begins that never ended, so far
+	Outstanding int64         // Granted: lines of the batch without a record, this one included
 }
 
 // Wait says what a suspended line waits for.

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -17,10 +19,36 @@ func (c *checker) ladder(l Ladder) {
 	for i, r := range l.Rungs {
 		at := p.child("rungs").index(i)
 		c.rung(r, at)
+		c.rungTwice(l.Rungs[:i], r, at)
+		if r.After > 0 && !slices.ContainsFunc(l.Rungs[:i], Rung.refuses) {
+			c.report(at.child("after"), "no model above can refuse a line, so this rung would never be tried", "delete it, or put a model without conditions above")
+		}
 		if r.always() && i < len(l.Rungs)-1 {
 			c.report(at.child("text"), "a text always answers, so the rungs below it are never tried", "move it to the end")
 		}
 	}
+}
+
+// refuses says whether a rung's breaker can be the first that refuses a line.
+func (r Rung) refuses() bool { return r.Model != "" && r.After == 0 && !r.AtDeadline }
+
+// rungTwice refuses a rung that could only ever repeat one above it.
+func (c *checker) rungTwice(above []Rung, r Rung, p path) {
+	if r.Model == "" {
+		return
+	}
+	for i, other := range above {
+		if other.Model == r.Model && sameFields(other, r) {
+			c.report(p.child("model"), fmt.Sprintf("the same as rungs[%d]", i), "delete one of the two, or have it set or drop other fields")
+			return
+		}
+	}
+}
+
+// sameFields says whether two rungs change a request alike.
+func sameFields(a, b Rung) bool {
+	set := len(a.Set) == 0 && len(b.Set) == 0 || reflect.DeepEqual(a.Set, b.Set)
+	return set && slices.Equal(slices.Sorted(slices.Values(a.Drop)), slices.Sorted(slices.Values(b.Drop)))
 }
 
 // always says whether a rung answers every line that comes to it.
@@ -30,6 +58,9 @@ func (r Rung) always() bool {
 
 func (c *checker) rung(r Rung, p path) {
 	isText := r.Text != "" || len(r.Rules) > 0
+	if r.After > 0 && r.AtDeadline {
+		c.report(p.child("after"), "a rung comes after a time or at the deadline, not both", "delete one of the two")
+	}
 	switch {
 	case r.Model != "" && isText:
 		c.report(p, "a rung is a model or a text, not both", "make two rungs of it")
@@ -79,11 +110,34 @@ func (c *checker) rungText(r Rung, p path) {
 			c.report(p.child(key), "without effect on a text", "delete it")
 		}
 	}
-	if r.Text == "" {
-		return
+	if r.Text != "" && len(r.Rules) > 0 {
+		c.report(p.child("rules"), "a rung has a text or rules, not both", "put the text on a rung below")
 	}
-	if _, err := template.New("text").Parse(r.Text); err != nil {
-		c.report(p.child("text"), "not a Go template: "+templateError(err), "")
+	c.template(p.child("text"), r.Text)
+	for i, rule := range r.Rules {
+		c.rule(rule, p.child("rules").index(i))
+	}
+}
+
+// rule checks a text for the lines that match. One without either half would
+// match every line or answer with nothing.
+func (c *checker) rule(r Rule, p path) {
+	switch {
+	case r.Match == "" && !c.problems.under(p.child("match").String()):
+		c.report(p, "a rule needs a match", `add one, as in match: "(?i)unsubscribe"`)
+	case r.Text == "" && !c.problems.under(p.child("text").String()):
+		c.report(p, "a rule needs a text", "")
+	}
+	if _, err := regexp.Compile(r.Match); err != nil {
+		c.report(p.child("match"), "not a regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "")
+	}
+	c.template(p.child("text"), r.Text)
+}
+
+// template checks the text of a rung or rule.
+func (c *checker) template(p path, text string) {
+	if _, err := template.New("text").Parse(text); err != nil {
+		c.report(p, "not a Go template: "+templateError(err), "")
 	}
 }
 

@@ -156,21 +156,21 @@ type Rung struct {
 	Drop []string `yaml:"drop"`
 	// A price of its own. Default: the model's.
 	Price *Price `yaml:"price"`
-	// How long the line must have waited before this rung is tried.
+	// How long after an open breaker first refused the line this rung may be tried. Waiting for a rate limit does not count.
 	After time.Duration `yaml:"after"`
-	// Only when waiting longer would miss the deadline.
+	// Only when waiting longer would miss the deadline: a while before it, by the lines that are left (from 2 s, 75 s for a deadline of 25 minutes or more, plus a second per thousand lines). Without a deadline, never.
 	AtDeadline bool `yaml:"at_deadline"`
 	// A last resort without a model: a Go template over the line, e.g. `No answer for {{.metadata.title}}.`
 	Text string `yaml:"text"`
-	// Texts for the lines that match.
+	// Texts for the lines that match: the first rule that does answers. A line that matches none passes the rung over.
 	Rules []Rule `yaml:"rules"`
 }
 
 // Rule is a text for the lines that match.
 type Rule struct {
-	// A regular expression.
+	// A regular expression (RE2), which must match somewhere in the text of the line's last user message.
 	Match string `yaml:"match"`
-	// A Go template over the line.
+	// A Go template over the line, as the `text` of a rung.
 	Text string `yaml:"text"`
 }
 

@@ -34,6 +34,7 @@ type attempt struct {
 	exhausted bool
 	failed    *provider.Error // the last real failure
 	refusal   *provider.Error // the last reason why a rung was ruled out
+	prompt    *string         // what rules are matched against, once it was read
 }
 
 // Attempt runs one attempt of a line. ctx is the worker's own: it ends at a hard
@@ -44,8 +45,12 @@ func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
 	a.out.Progress = r.Progress
 	a.out.Progress.Calls = slices.Clone(r.Progress.Calls)
 	a.out.Progress.RuledOut = slices.Clone(r.Progress.RuledOut)
+	a.out.Progress.Skipped = nil // those of the attempt before
 	if !a.climb() {
 		a.unanswered()
+	}
+	if a.out.End == Deferred || a.out.End == Failed {
+		a.out.LastResort = a.lastResort()
 	}
 	return a.out
 }
@@ -74,14 +79,6 @@ func (a *attempt) order() []int {
 	return order
 }
 
-// admissible says whether a rung is open to this line: proceed, or next.
-func (a *attempt) admissible(i int) move {
-	if slices.Contains(a.out.Progress.RuledOut, i) {
-		return next
-	}
-	return proceed
-}
-
 // start is the first rung. One that the ladder has not, because it was changed
 // since the line was submitted, is the first.
 func (a *attempt) start() int {
@@ -95,7 +92,7 @@ func (a *attempt) start() int {
 func (a *attempt) onRung(r *rung) move {
 	a.tries, a.waits = 0, 0
 	step := a.tryModel
-	if r.text != nil {
+	if r.Model == "" {
 		step = a.giveText
 	}
 	for {
@@ -107,7 +104,7 @@ func (a *attempt) onRung(r *rung) move {
 
 // tryModel passes the gates and makes one call.
 func (a *attempt) tryModel(r *rung) move {
-	for _, gate := range []func(*rung) move{a.mayGoOn, a.hasCalls, a.notParked} {
+	for _, gate := range []func(*rung) move{a.mayGoOn, a.hasTime, a.hasCalls, a.notParked} {
 		if m := gate(r); m != proceed {
 			return m
 		}
@@ -128,7 +125,7 @@ func (a *attempt) giveText(r *rung) move {
 	if m := a.mayGoOn(r); m != proceed {
 		return m
 	}
-	text, err := r.render(a.r)
+	text, err := render(a.preset(r), a.r)
 	if err == nil {
 		a.out.Answer, err = textAnswer(r, a.r, text, a.l.now())
 	}
@@ -159,13 +156,20 @@ func (a *attempt) mayGoOn(*rung) move {
 
 // hasCalls keeps model rungs within the line's calls. A text further down costs
 // none, so the climb goes on.
-func (a *attempt) hasCalls(*rung) move {
-	if a.l.callsLeft(a.out.Progress.Calls, a.r.Retries) > 0 {
-		return proceed
+func (a *attempt) hasCalls(r *rung) move {
+	switch {
+	case a.retriesSpent():
+		a.exhausted = true
+		return a.skip(r, "the line's retries are spent")
+	case a.l.callsLeft(a.out.Progress.Calls, a.r.Retries) <= 0:
+		a.exhausted = true
+		return a.skip(r, "the line has no calls left")
 	}
-	a.exhausted = true
-	return next
+	return proceed
 }
+
+// retriesSpent says that the line came for its at_deadline rung alone.
+func (a *attempt) retriesSpent() bool { return a.out.Progress.Failures > max(a.r.Retries, 0) }
 
 // callsLeft is how many calls a line still has. Where max_calls says nothing,
 // its default is the arithmetic of full passes, and a rate limit or our own
@@ -205,12 +209,14 @@ func (a *attempt) waitPark(r *rung, d time.Duration) move {
 	}
 	ends := now.Add(d)
 	patient := !ends.After(a.out.Progress.FirstLimited.Add(a.l.patience))
-	inTime := a.r.Deadline.IsZero() || ends.Before(a.r.Deadline)
+	limit := a.callsEnd(r)
+	inTime := limit.IsZero() || ends.Before(limit)
 	if patient && inTime && d < inlineWait && a.waits < inlineWaits {
 		a.waits++
 		return a.sleep(d)
 	}
 	a.wait(Wait{Model: r.key.Model, Reason: ReasonLimited, Until: ends})
+	a.noteSkip(r, "rate-limited until "+stamp(ends))
 	if patient && inTime && a.failed == nil {
 		a.out.End = Deferred
 		return end
@@ -259,7 +265,22 @@ func (a *attempt) admit(r *rung) (breaker.Ticket, move) {
 	}
 	a.wait(w)
 	a.l.observer.Avoided(r.key)
-	return ticket, next
+	return ticket, a.skip(r, whyOpen(open))
+}
+
+// whyOpen says which breaker refuses, why, and until when.
+func whyOpen(e *breaker.OpenError) string {
+	why := "its breaker is open"
+	if e.Scope == breaker.ScopeParent {
+		why = "the breaker of its provider is open"
+	}
+	if !e.Until.IsZero() {
+		why += " until " + stamp(e.Until)
+	}
+	if e.Reason != "" {
+		why += ": " + e.Reason
+	}
+	return why
 }
 
 // checkpoint writes the calls so far before a further one.

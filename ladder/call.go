@@ -35,7 +35,7 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 	}
 	e := classified(a.ctx, err)
 	if cut && e != nil && e.Kind == provider.Timeout {
-		e = canceled(e, "the line's deadline passed during the call")
+		e = canceled(e, "the line's time was up during the call")
 	}
 	a.record(r, started, took, ans, e)
 	if isPanic(err) {
@@ -57,8 +57,8 @@ func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut 
 	if t.Lease > 0 { // the call is a probe, and worth nothing after its lease
 		limit = min(limit, t.Lease)
 	}
-	if !a.r.Deadline.IsZero() {
-		if left := a.r.Deadline.Sub(a.l.now()); left < limit {
+	if end := a.callsEnd(r); !end.IsZero() {
+		if left := end.Sub(a.l.now()); left < limit {
 			limit, cut = max(left, time.Millisecond), true
 		}
 	}

@@ -23,7 +23,8 @@ type Deferring struct {
 	// Waits is everything the line waits for; see Outcome.Waits.
 	Waits []Wait
 	Now   time.Time
-	// Deadline is the line's; zero: none.
+	// Deadline is the line's, or where an at_deadline rung is to come, when that
+	// opens (Outcome.LastResort); zero: none.
 	Deadline time.Time
 	// MaxCooldown stands for a wait without a time.
 	MaxCooldown time.Duration

@@ -27,6 +27,17 @@
 //     quality that the ladder's order asks for. After that, the next rung.
 //   - A rung that cannot answer this line (context, filter, unsupported
 //     parameter, a text that does not fit) is ruled out for later attempts too.
+//   - A rung with `after` opens that long after an open breaker first refused
+//     the line, and is waited for until then. Rate limits, pacing and failures do
+//     not start that time. It is at once the turn of such a rung where no model
+//     above it is left to the line, or where the line names its model.
+//   - A rung with `at_deadline` opens at the margin before the line's deadline
+//     (Request.Margin). From then on no other model is called, and calls under
+//     way are ended, so that the rung comes in time. A line whose retries or
+//     calls are spent waits for it too, in place of no answer.
+//   - A rung of `rules` is open to lines whose last user message matches one.
+//
+// What an attempt passed over, it notes with the reason (Progress.Skipped).
 //
 // When every rung was passed: a spent max_calls is final; a real failure makes
 // the attempt Failed; otherwise a wait makes it Deferred, and nothing was spent;

@@ -11,6 +11,10 @@ import (
 // unanswered is the end of an attempt that went over all rungs.
 func (a *attempt) unanswered() {
 	switch {
+	case a.exhausted && !a.lastResort().IsZero():
+		// The breakers and parks that the attempt met can no longer matter.
+		a.out.End = Deferred
+		a.out.Waits = []Wait{{Reason: ReasonRung, Until: a.lastResort()}}
 	case a.exhausted:
 		a.final(CodeCallsExhausted, fmt.Sprintf("no answer after %d calls", len(a.out.Progress.Calls)), nil)
 	case a.failed != nil:

@@ -27,7 +27,7 @@ func (a *attempt) judge(r *rung, e *provider.Error) move {
 		}
 		return a.final(string(e.Kind), e.Error(), e)
 	case stopped:
-		return a.brokenOff(e)
+		return a.brokenOff(r, e)
 	}
 	return a.failOn(r, e)
 }
@@ -41,7 +41,7 @@ func (a *attempt) repeat(r *rung, e *provider.Error) move {
 		return next
 	}
 	pause := max(jitter(tryBase, tryCap, a.tries-1, a.l.rand()), e.RetryAfter)
-	if !a.r.Deadline.IsZero() && !a.l.now().Add(pause).Before(a.r.Deadline) {
+	if end := a.callsEnd(r); !end.IsZero() && !a.l.now().Add(pause).Before(end) {
 		return next
 	}
 	if m := a.mayGoOn(r); m != proceed {
@@ -88,10 +88,13 @@ func (a *attempt) park(r *rung, e *provider.Error) move {
 // call at once would be a busy loop.
 const minPark = time.Second
 
-// brokenOff is the end of an attempt whose call we ended ourselves.
-func (a *attempt) brokenOff(e *provider.Error) move {
-	if m := a.mayGoOn(nil); m != proceed {
-		return m
+// brokenOff follows a call that we ended ourselves: at the margin before the
+// deadline the line goes on to its at_deadline rung, else the attempt ends.
+func (a *attempt) brokenOff(r *rung, e *provider.Error) move {
+	for _, gate := range []func(*rung) move{a.mayGoOn, a.hasTime} {
+		if m := gate(r); m != proceed {
+			return m
+		}
 	}
 	return a.interrupt(e)
 }
@@ -102,8 +105,8 @@ func (l *Ladder) notLarger(r *rung) []int {
 	out := []int{r.index}
 	for i := range l.rungs {
 		other := &l.rungs[i]
-		same := other.text == nil && other.key == r.key
-		smaller := other.text == nil && other.model.Context > 0 && other.model.Context <= r.model.Context
+		same := other.Model != "" && other.key == r.key
+		smaller := other.Model != "" && other.model.Context > 0 && other.model.Context <= r.model.Context
 		if i != r.index && (same || smaller) {
 			out = append(out, i)
 		}

@@ -40,6 +40,16 @@ type Progress struct {
 	FirstRefused time.Time
 	// FirstLimited is when a rate limit first refused the line; zero: never.
 	FirstLimited time.Time
+	// Skipped says why the last attempt passed rungs over, in their order.
+	Skipped []Skip
+}
+
+// Skip is a rung that an attempt passed over. It is no call: nothing was sent,
+// and it counts for no limit.
+type Skip struct {
+	Model  string // the key of the configuration; "nightshift/text" for a text
+	At     time.Time
+	Detail string // why, in a few words
 }
 
 // Cost returns the sum of all calls.
@@ -86,6 +96,10 @@ type Outcome struct {
 
 	Waits []Wait // Deferred: every reason met, each with its time
 
+	// LastResort is when an at_deadline rung opens to the line, which goes back
+	// to work no later than that; it is a whole second. Zero: none is to come
+	// (Deferred, Failed).
+	LastResort time.Time
 	// NotBefore is the floor that a Retry-After sets to the next attempt (Failed).
 	NotBefore time.Time
 	// Code is the code of the result's error (Failed: the last kind; Final).

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"text/template"
 	"time"
 
 	"nightshift/breaker"
@@ -60,12 +59,20 @@ type Ladder struct {
 // rung is a rung with everything that an attempt looks up.
 type rung struct {
 	config.Rung
-	index  int
-	text   *template.Template // nil for a model rung
-	model  config.Model
-	key    breaker.Key
-	caller Caller
-	price  *config.Price
+	index   int
+	presets []preset // of a rung without a model
+	model   config.Model
+	key     breaker.Key
+	caller  Caller
+	price   *config.Price
+}
+
+// name is the rung's in results: the model's key.
+func (r *rung) name() string {
+	if r.Model == "" {
+		return textModel
+	}
+	return r.key.Model
 }
 
 // New checks a ladder, compiles its texts and returns it, or all problems at once.
@@ -87,7 +94,7 @@ func New(o Options) (*Ladder, error) {
 			continue
 		}
 		l.rungs = append(l.rungs, r)
-		if r.text == nil {
+		if r.Model != "" {
 			l.pass += r.Tries
 		}
 	}
@@ -128,8 +135,8 @@ func (l *Ladder) checkParts() error {
 func newRung(i int, c config.Rung, o Options) (rung, error) {
 	r := rung{Rung: c, index: i}
 	if c.Model == "" {
-		text, err := compileText(i, c.Text)
-		r.text = text
+		presets, err := compilePresets(i, c)
+		r.presets = presets
 		return r, err
 	}
 	m, ok := o.Models[c.Model]

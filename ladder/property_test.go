@@ -45,10 +45,17 @@ func world(t *rapid.T, tb testing.TB) (*bundle, config.Ladder) {
 		case 1:
 			b.parks.until["p/"+name] = epoch.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "parked for")) * time.Second)
 		}
-		c.Rungs = append(c.Rungs, config.Rung{Model: "p/" + name, Tries: rapid.IntRange(1, 3).Draw(t, "tries")})
+		r := config.Rung{Model: "p/" + name, Tries: rapid.IntRange(1, 3).Draw(t, "tries")}
+		if i > 0 {
+			r.After = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 600}).Draw(t, "after")) * time.Second
+		}
+		c.Rungs = append(c.Rungs, r)
 	}
-	if rapid.Bool().Draw(t, "text") {
+	switch rapid.IntRange(0, 2).Draw(t, "text") {
+	case 1:
 		c.Rungs = append(c.Rungs, config.Rung{Text: "sorry"})
+	case 2:
+		c.Rungs = append(c.Rungs, config.Rung{Text: "sorry", AtDeadline: true})
 	}
 	return b, c
 }
@@ -62,11 +69,15 @@ func TestAttemptProperties(t *testing.T) {
 		}
 		r := line()
 		r.Retries = rapid.IntRange(0, 2).Draw(rt, "retries")
+		if rapid.Bool().Draw(rt, "has a deadline") {
+			r.Deadline, r.Margin = epoch.Add(20*time.Minute), time.Minute
+		}
 		l := b.ladder(c)
 		for range rapid.IntRange(1, 8).Draw(rt, "attempts") {
 			before := len(r.Progress.Calls)
 			out := l.Attempt(context.Background(), r, b.journal)
 			checkOutcome(rt, b, c, r, out)
+			checkDeadline(rt, b, c, r, out)
 			if out.End == Failed {
 				out.Progress.Failures++
 			}
@@ -127,7 +138,9 @@ func checkOutcome(t *rapid.T, b *bundle, c config.Ladder, r Request, out Outcome
 			t.Fatalf("answered: %+v", out)
 		}
 	case Deferred:
-		if failed || len(out.Waits) == 0 {
+		// A line whose calls are spent waits for its last resort alone.
+		spent := !out.LastResort.IsZero() && slices.Equal(out.Waits, []Wait{{Reason: ReasonRung, Until: out.LastResort}})
+		if failed && !spent || len(out.Waits) == 0 {
 			t.Fatalf("deferred with %d waits, failed %t", len(out.Waits), failed)
 		}
 	case Failed:
@@ -142,7 +155,30 @@ func checkOutcome(t *rapid.T, b *bundle, c config.Ladder, r Request, out Outcome
 		t.Fatalf("ended in %d: %v", out.End, out.Err)
 	}
 	last := c.Rungs[len(c.Rungs)-1]
-	if last.Text != "" && (out.End == Failed || out.Code == CodeCallsExhausted) {
+	if last.Text != "" && !last.AtDeadline && (out.End == Failed || out.Code == CodeCallsExhausted) {
 		t.Fatalf("ended in %d (%s) above a text that is always admissible", out.End, out.Code)
+	}
+}
+
+// checkDeadline holds that a text at the deadline is neither early nor late,
+// that no call begins after the margin before it, and that the line comes back
+// in time for it.
+func checkDeadline(t *rapid.T, b *bundle, c config.Ladder, r Request, out Outcome) {
+	last := c.Rungs[len(c.Rungs)-1]
+	if !last.AtDeadline || r.Deadline.IsZero() {
+		return
+	}
+	margin := MarginAt(r.Deadline, r.Margin)
+	text := out.End == Answered && out.Answer.Model == textModel
+	if now := b.Now(); text && (now.Before(margin) || !now.Before(r.Deadline)) {
+		t.Fatalf("the text came at %s, the margin is %s and the deadline %s", now, margin, r.Deadline)
+	}
+	for _, made := range out.Progress.Calls[len(r.Progress.Calls):] {
+		if !made.StartedAt.Before(margin) {
+			t.Fatalf("a call began at %s, the margin is %s", made.StartedAt, margin)
+		}
+	}
+	if waits := out.End == Deferred || out.End == Failed; waits && b.Now().Before(margin) && !out.LastResort.Equal(margin) {
+		t.Fatalf("the line comes back by %s, the margin is %s", out.LastResort, margin)
 	}
 }

@@ -78,8 +78,8 @@ func showAll(n parse.Node) {
 	}
 }
 
-// render fills the text in for a line.
-func (r *rung) render(line Request) (string, error) {
+// render fills a text in for a line.
+func render(text *template.Template, line Request) (string, error) {
 	data := map[string]any{"custom_id": line.CustomID, "endpoint": line.Endpoint}
 	for name, raw := range map[string]json.RawMessage{"body": line.Body, "metadata": line.Metadata} {
 		v, err := decode(raw)
@@ -89,7 +89,7 @@ func (r *rung) render(line Request) (string, error) {
 		data[name] = v
 	}
 	var out strings.Builder
-	if err := r.text.Execute(&out, data); err != nil {
+	if err := text.Execute(&out, data); err != nil {
 		return "", fmt.Errorf("fill in text: %w", err)
 	}
 	return out.String(), nil

@@ -163,7 +163,8 @@ func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
 	return ladder.Request{
 		Batch: l.Ref.Batch, Line: l.Ref.Line, Generation: l.Ref.Generation,
 		CustomID: b.Line.CustomID, Endpoint: b.Line.Endpoint, Body: b.Line.Body,
-		Metadata: b.Line.Metadata, Rung: b.Line.Rung, Deadline: b.Description.Deadline,
+		Metadata: b.Line.Metadata, Rung: b.Line.Rung,
+		Deadline: b.Description.Deadline, Margin: margin(b.Outstanding, life(b.Description)),
 		Retries: h.queue.Retries, Progress: toLadder(b.Progress), Stop: h.stop,
 	}
 }
@@ -185,17 +186,25 @@ func (j *journal) Checkpoint(ctx context.Context, p ladder.Progress) error {
 // toLadder and toBatch convert between the two packages' view of a line's
 // progress, which may not import each other.
 func toLadder(p batch.Progress) ladder.Progress {
-	return ladder.Progress{
+	q := ladder.Progress{
 		Calls: p.Calls, Failures: p.Failures, Deferrals: p.Deferrals, RuledOut: p.RuledOut,
 		FirstRefused: p.FirstRefused, FirstLimited: p.FirstLimited,
 	}
+	for _, s := range p.Skipped {
+		q.Skipped = append(q.Skipped, ladder.Skip(s))
+	}
+	return q
 }
 
 func toBatch(p ladder.Progress) batch.Progress {
-	return batch.Progress{
+	q := batch.Progress{
 		Calls: p.Calls, Failures: p.Failures, Deferrals: p.Deferrals, RuledOut: p.RuledOut,
 		FirstRefused: p.FirstRefused, FirstLimited: p.FirstLimited,
 	}
+	for _, s := range p.Skipped {
+		q.Skipped = append(q.Skipped, batch.Skip(s))
+	}
+	return q
 }
 
 // newToken returns a token that no other attempt has.

@@ -38,14 +38,35 @@ func (h *handler) apply(l batch.Lease, b batch.Begun, out ladder.Outcome) error 
 func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now time.Time) error {
 	out.Progress.Failures++
 	if out.Progress.Failures > h.queue.Retries {
+		if !out.LastResort.IsZero() {
+			return h.awaitLastResort(l, out)
+		}
 		out.Message = fmt.Sprintf("%s (%s)", out.Message, out.Code)
 		out.Code = batch.CodeRetriesExhausted
 		return h.finish(l, b, out, batch.Failed)
 	}
 	until := ladder.Backoff(out.Progress.Failures, now, out.NotBefore, h.random())
-	until = ceilSecond(notPast(until, b.Description.Deadline))
+	until = ceilSecond(notPast(until, limit(b, out)))
 	f := &Failure{out.Progress.Failures, h.queue.Retries, out.Message, until}
 	return h.suspend(l, out.Progress, batch.Wait{Reason: "retry", Until: until}, f)
+}
+
+// awaitLastResort keeps a line whose retries are spent for the at_deadline rung
+// that is still to come: its author asked for that in place of no answer.
+func (h *handler) awaitLastResort(l batch.Lease, out ladder.Outcome) error {
+	out.Progress.Deferrals++
+	w := batch.Wait{Reason: ladder.ReasonRung, Until: out.LastResort}
+	h.obs.Deferred(h.queue.Name, w.Reason)
+	return h.suspend(l, out.Progress, w, &Deferral{w.Model, w.Reason, w.Until})
+}
+
+// limit is the latest time at which a line goes back to work: where an
+// at_deadline rung is to come, when that opens, else the deadline.
+func limit(b batch.Begun, out ladder.Outcome) time.Time {
+	if !out.LastResort.IsZero() {
+		return out.LastResort
+	}
+	return b.Description.Deadline
 }
 
 // postpone sends the line to wait for the earliest change; nothing is spent.
@@ -53,7 +74,7 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 	out.Progress.Deferrals++
 	waiters, rate := h.pace.crowd(now)
 	until := ladder.DeferUntil(ladder.Deferring{
-		Waits: out.Waits, Now: now, Deadline: b.Description.Deadline,
+		Waits: out.Waits, Now: now, Deadline: limit(b, out),
 		MaxCooldown: h.queue.MaxCooldown, Spread: ladder.Spread(waiters, rate), Random: h.random(),
 	})
 	w := ladder.First(out.Waits)

@@ -13,7 +13,7 @@ func result(b batch.Begun, out ladder.Outcome, now time.Time) batch.Result {
 		ID:       batch.NewResultID(),
 		CustomID: b.Line.CustomID,
 		Nightshift: batch.NightshiftInfo{
-			Line: b.Line.Number, Attempts: out.Progress.Calls, Deferrals: out.Progress.Deferrals,
+			Line: b.Line.Number, Attempts: toBatch(out.Progress).Attempts(), Deferrals: out.Progress.Deferrals,
 			Usage: out.Progress.Usage(), CostUSD: out.Progress.Cost(), Metadata: b.Line.Metadata,
 			Request: b.Line.Digest, Rehearsal: b.Description.Rehearsal, FinishedAt: now.UTC(),
 		},

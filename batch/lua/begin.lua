@@ -1,7 +1,7 @@
 -- Takes a lease on a line, or says why not.
 -- ARGV: now (ms or ''), lease (ms), line, generation, token, crashes allowed
 -- Returns a code and now (ms): 1 granted, with description, chunk, class,
--- crashes and progress; 2 over; 3 held by another, with the ms; 4 cancelled;
+-- crashes, progress and the lines outstanding; 2 over; 3 held by another, with the ms; 4 cancelled;
 -- 5 deadline passed; 6 lost
 local now, ms, line, gen, token = now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local allowed = tonumber(ARGV[6])
@@ -37,4 +37,4 @@ if not m then
   list[#list + 1] = {token = token, calls = stored.calls, cost = stored.cost, ended = false}
   save_marks(line, list)
 end
-return {1, num(now), v[4], entry.chunk, entry.class, num(crashes), stored.body}
+return {1, num(now), v[4], entry.chunk, entry.class, num(crashes), stored.body, num(outstanding())}

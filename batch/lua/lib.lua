@@ -155,12 +155,17 @@ local function count_rate(now)
   end
 end
 
--- finish_batch marks the batch as done when no line is outstanding.
-local function finish_batch(now)
+-- outstanding is how many lines have no record.
+local function outstanding()
   local v = redis.call('HMGET', meta, 'total', 'succeeded', 'failed', 'expired', 'cancelled')
   local ended = 0
   for i = 2, 5 do ended = ended + tonumber(v[i] or '0') end
-  if ended >= tonumber(v[1]) then redis.call('HSET', meta, 'finished_at', num(now)) end
+  return tonumber(v[1]) - ended
+end
+
+-- finish_batch marks the batch as done when no line is outstanding.
+local function finish_batch(now)
+  if outstanding() <= 0 then redis.call('HSET', meta, 'finished_at', num(now)) end
 end
 
 -- end_line writes the record of a line that has none and forgets its life.

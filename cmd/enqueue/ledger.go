@@ -22,11 +22,26 @@ type resultLine struct {
 		Request    string       `json:"request"`
 		Rehearsal  bool         `json:"rehearsal"`
 		Degraded   bool         `json:"degraded"`
-		Attempts   []struct{}   `json:"attempts"`
+		Attempts   []attempt    `json:"attempts"`
 		Deferrals  int64        `json:"deferrals"`
 		CostUSD    provider.USD `json:"cost_usd"`
 		FinishedAt time.Time    `json:"finished_at"`
 	} `json:"nightshift"`
+}
+
+// attempt is a call, or a rung that was passed over.
+type attempt struct {
+	Kind provider.Kind `json:"kind"`
+}
+
+// calls counts the calls among the attempts.
+func (r resultLine) calls() (n int64) {
+	for _, a := range r.Nightshift.Attempts {
+		if a.Kind != batch.KindSkipped {
+			n++
+		}
+	}
+	return n
 }
 
 var errNoResult = errors.New("it is not a result of Nightshift")
@@ -67,7 +82,7 @@ func (t *tally) add(r resultLine) {
 	if r.Nightshift.Degraded {
 		t.degraded++
 	}
-	t.calls += int64(len(r.Nightshift.Attempts))
+	t.calls += r.calls()
 	t.deferrals += r.Nightshift.Deferrals
 	t.cost += r.Nightshift.CostUSD
 }

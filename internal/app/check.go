@@ -222,15 +222,31 @@ func checkLadders(cfg *config.Config) []Finding {
 	var found []Finding
 	for _, name := range cfg.LadderNames() {
 		rungs := cfg.Ladders[name].Rungs
-		last := slices.ContainsFunc(rungs, func(r config.Rung) bool { return r.Text != "" })
 		f := Finding{"ladder", name, Good, fmt.Sprintf("%d rungs, a text as the last resort", len(rungs))}
-		if !last {
+		isText := func(r config.Rung) bool { return r.Text != "" }
+		switch atDeadline := func(r config.Rung) bool { return r.Model == "" && r.AtDeadline }; {
+		case slices.ContainsFunc(rungs, atDeadline):
+			f = checkDeadlines(cfg, f)
+		case !slices.ContainsFunc(rungs, isText):
 			f.Grade = Note
-			f.Detail = "no last resort: lines wait for their models, the usual wish; a rung {text: ...} would answer at once instead"
+			f.Detail = "no last resort: lines wait for their models, the usual wish; a rung {text: ..., at_deadline: true} would answer the rest in time"
 		}
 		found = append(found, f)
 	}
 	return found
+}
+
+// checkDeadlines looks whether every queue of a ladder with a text at the
+// deadline has one: without, lines wait for ever.
+func checkDeadlines(cfg *config.Config, f Finding) Finding {
+	f.Detail = strings.Replace(f.Detail, "as the last resort", "at the deadline", 1)
+	for _, q := range cfg.Queues {
+		if q.Ladder == f.Name && q.Deadline == 0 {
+			f.Grade = Warning
+			f.Detail = fmt.Sprintf("at_deadline never comes for the batches of queue %s, which have no deadline", q.Name)
+		}
+	}
+	return f
 }
 
 // oneLine puts joined errors side by side.
