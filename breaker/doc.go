@@ -97,7 +97,11 @@
 //	an admission's reply is lost       a call: nothing was taken; a probe: the same command
 //	                                   repeated gets the same ticket, else its lease ends
 //	Redis cannot answer                an error that is not *OpenError, or, with Fallback, the
-//	                                   memory decides; what it found open keeps its cooldown
+//	                                   memory decides, each process for itself
+//	Redis answers again                a Fallback first tells it the results that it missed, so
+//	                                   that it opens without another call; what the memory found
+//	                                   open and Redis does not believe keeps its cooldown here
+//	Redis comes and goes               likewise: nothing found is forgotten, no cooldown is cut
 //	Redis loses the keys               the breakers are closed and empty; epochs begin with the
 //	                                   time, so no older ticket fits the new records
 //	the clock steps back               times are cut to what now allows: a cooldown or a lease begins anew at most

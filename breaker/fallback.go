@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"nightshift/internal/standby"
 )
 
 // Fallback is a Store that asks a shared one and, while that cannot answer,
@@ -14,21 +14,18 @@ import (
 // shared store's decisions all along. It is safe for concurrent use.
 //
 // While the shared store is away, it is asked again once a second by one call;
-// all others are decided at once. When it is back, it decides, with one
-// exception: what this process found to be down meanwhile stays closed to it
-// until the cooldown ends, so that no burst of calls follows.
+// all others are decided at once. When it answers, it first hears the results
+// that it missed, so that it opens where this process found a dependency down;
+// then it decides again. A cooldown that this process began alone ends early
+// only where the shared store is known to have been open, too.
 //
 // Its shared store's client should not repeat writes by itself: that only
 // lengthens the time until the memory decides.
 type Fallback struct {
 	shared Store
 	local  *Memory
-	o      FallbackOptions
-
-	mu      sync.Mutex // of a change of side, so that they are told in order
-	away    atomic.Bool
-	since   atomic.Int64 // when it went away last, ms of the local clock; 0: never
-	nextTry atomic.Int64 // while away, ms of the local clock
+	side   *standby.Switch
+	untold untold
 }
 
 // FallbackOptions may all be zero.
@@ -47,85 +44,35 @@ type shadow struct {
 	decided       bool  // the memory granted it, the shared store knows nothing
 }
 
-// retryAway is how often a shared store that is away is asked again.
-const retryAway = time.Second
-
 var _ Store = (*Fallback)(nil)
 
 // NewFallback returns a store over both. The memory should have the same
 // settings as the shared store and no transition hook: it also moves where the
 // shared store moves. Its clock decides about the times of this store.
 func NewFallback(shared Store, memory *Memory, o FallbackOptions) *Fallback {
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.OnChange == nil {
-		o.OnChange = func(bool) {}
-	}
-	return &Fallback{shared: shared, local: memory, o: o}
+	f := &Fallback{shared: shared, local: memory}
+	f.side = standby.New(standby.Options{
+		Name: "breakers", Timeout: o.Timeout, Now: memory.clock, IsAnswer: isAnswer,
+		CatchUp: f.catchUp, OnChange: o.OnChange, Logger: o.Logger,
+	})
+	return f
 }
 
 // Away says whether the memory decides now.
-func (f *Fallback) Away() bool { return f.away.Load() }
+func (f *Fallback) Away() bool { return f.side.Away() }
 
-// ask puts a question to the shared store and says whether it was answered; an
-// *OpenError and ErrNotDue are answers. Where it was not, the memory decides,
-// unless ctx ended: then err is its error.
-func (f *Fallback) ask(ctx context.Context, question func(context.Context) error) (answered bool, err error) {
-	if f.away.Load() && !f.mayTry() {
-		return false, nil
-	}
-	short, cancel := context.WithTimeout(ctx, f.o.Timeout)
-	defer cancel()
-	err = question(short)
+// isAnswer says that an error is a store's decision.
+func isAnswer(err error) bool {
 	var open *OpenError
-	switch {
-	case err == nil, errors.As(err, &open), errors.Is(err, ErrNotDue):
-		f.change(false, nil)
-		return true, err
-	case ctx.Err() != nil:
-		return false, err
-	}
-	f.change(true, err)
-	return false, nil
-}
-
-// mayTry lets one call a second ask a store that is away.
-func (f *Fallback) mayTry() bool {
-	now, next := f.now(), f.nextTry.Load()
-	return (now >= next || next > now+retryAway.Milliseconds()) && f.nextTry.CompareAndSwap(next, now+retryAway.Milliseconds())
+	return errors.As(err, &open) || errors.Is(err, ErrNotDue)
 }
 
 func (f *Fallback) now() int64 { return f.local.clock().UnixMilli() }
 
-// change notes the side that decides and tells of it, once a change.
-func (f *Fallback) change(away bool, why error) {
-	if f.away.Load() == away {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.away.Load() == away {
-		return
-	}
-	if away {
-		f.since.Store(f.now())
-		f.nextTry.Store(f.now() + retryAway.Milliseconds())
-		f.o.Logger.Warn("breakers cannot be asked, this process decides from its own memory", "error", why)
-	} else {
-		f.o.Logger.Info("breakers can be asked again")
-	}
-	f.away.Store(away)
-	f.o.OnChange(away)
-}
-
 // Admit lets one call through, or returns *OpenError.
 func (f *Fallback) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error) {
 	var t Ticket
-	answered, err := f.ask(ctx, func(ctx context.Context) (err error) {
+	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
 		t, err = f.shared.Admit(ctx, key, opts...)
 		return err
 	})
@@ -141,7 +88,7 @@ func (f *Fallback) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Tic
 	case t.Probe:
 		return t, nil
 	}
-	t.local, open = f.local.follow(key, f.since.Load())
+	t.local, open = f.local.follow(key)
 	if open != nil {
 		return Ticket{}, open
 	}
@@ -151,7 +98,7 @@ func (f *Fallback) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Tic
 // AdmitProbe takes a probe's lease, or returns *OpenError or ErrNotDue.
 func (f *Fallback) AdmitProbe(ctx context.Context, key Key) (Ticket, error) {
 	var t Ticket
-	answered, err := f.ask(ctx, func(ctx context.Context) (err error) {
+	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
 		t, err = f.shared.AdmitProbe(ctx, key)
 		return err
 	})
@@ -168,19 +115,28 @@ func (f *Fallback) decided(t Ticket, err error) (Ticket, error) {
 }
 
 // Report gives the outcome of an admitted call. The memory counts it in any
-// case; where the shared store cannot, only a probe's report is an error, for
-// its lease is at stake and the report worth repeating.
+// case. Where the shared store cannot, it is told when it is back; only a
+// probe's report is an error then, for its lease is at stake and the report
+// worth repeating.
 func (f *Fallback) Report(ctx context.Context, t Ticket, r Report) error {
 	if t.local.decided {
-		return f.local.Report(ctx, t, r)
+		f.alone(t.Key, t.ended(OpReport, r))
+		f.keep(t, r)
+		return nil
 	}
-	if !t.Probe {
-		own := Ticket{Key: t.Key, ID: t.ID, Epoch: t.local.model, ParentEpoch: t.local.parent}
-		if err := f.local.Report(ctx, own, r); err != nil {
-			return err
-		}
+	answered, err := f.side.Ask(ctx, func(ctx context.Context) error { return f.shared.Report(ctx, t, r) })
+	if t.Probe {
+		return lostProbe(answered, err)
 	}
-	return f.settle(ctx, t, func(ctx context.Context) error { return f.shared.Report(ctx, t, r) })
+	own := Ticket{Key: t.Key, ID: t.ID, Epoch: t.local.model, ParentEpoch: t.local.parent}
+	if answered {
+		return errors.Join(err, f.local.Report(ctx, own, r))
+	}
+	f.alone(t.Key, own.ended(OpReport, r))
+	if err == nil {
+		f.keep(t, r)
+	}
+	return err
 }
 
 // Release gives a ticket back whose call was never sent.
@@ -188,15 +144,18 @@ func (f *Fallback) Release(ctx context.Context, t Ticket) error {
 	if t.local.decided {
 		return f.local.Release(ctx, t)
 	}
-	return f.settle(ctx, t, func(ctx context.Context) error { return f.shared.Release(ctx, t) })
+	answered, err := f.side.Ask(ctx, func(ctx context.Context) error { return f.shared.Release(ctx, t) })
+	if t.Probe {
+		return lostProbe(answered, err)
+	}
+	return err
 }
 
 // errAway is what becomes of a probe's report while the shared store is away.
 var errAway = errors.New("the shared breakers cannot be asked")
 
-func (f *Fallback) settle(ctx context.Context, t Ticket, question func(context.Context) error) error {
-	answered, err := f.ask(ctx, question)
-	if err == nil && !answered && t.Probe {
+func lostProbe(answered bool, err error) error {
+	if err == nil && !answered {
 		return errAway
 	}
 	return err
@@ -205,7 +164,7 @@ func (f *Fallback) settle(ctx context.Context, t Ticket, question func(context.C
 // Due returns the provider's models to probe.
 func (f *Fallback) Due(ctx context.Context, provider string) ([]Key, error) {
 	var keys []Key
-	answered, err := f.ask(ctx, func(ctx context.Context) (err error) {
+	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
 		keys, err = f.shared.Due(ctx, provider)
 		return err
 	})
@@ -218,7 +177,7 @@ func (f *Fallback) Due(ctx context.Context, provider string) ([]Key, error) {
 // List returns the state of the breakers, in their order.
 func (f *Fallback) List(ctx context.Context, keys []Key) ([]Status, error) {
 	var list []Status
-	answered, err := f.ask(ctx, func(ctx context.Context) (err error) {
+	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
 		list, err = f.shared.List(ctx, keys)
 		return err
 	})

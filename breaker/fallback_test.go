@@ -155,8 +155,23 @@ func TestFallbackComesBackWithoutAJump(t *testing.T) {
 	if l.store.(*Fallback).Away() {
 		t.Error("still away")
 	}
-	l.pass(20 * time.Second)
-	l.admit() // Redis knows of nothing
+	if st := l.redisStatus(); st.State != Open || st.Failures != 11 || st.Reason != "status 503" {
+		t.Errorf("Redis was told %+v", st)
+	}
+	l.wantWait(70 * time.Second) // by Redis, whose cooldown began as it was told
+	l.pass(30 * time.Second)
+	l.report(l.probe(), Report{Outcome: Success})
+	l.admit()
+}
+
+// redisStatus is the breaker as the others have it.
+func (l *lone) redisStatus() Status {
+	l.Helper()
+	list, err := l.others.List(l.Context(), []Key{l.key})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return list[0]
 }
 
 func TestFallbackAsksAStoreThatIsAwayOnceASecond(t *testing.T) {

@@ -224,3 +224,51 @@ func TestCase15_AStreamThatDiesIsOneFailure(t *testing.T) {
 		}
 	})
 }
+
+// Ten failures of one model and one of another open their parent (docs/adr/0005),
+// and one answer through either closes it.
+func TestAParentOpensOnOneFailureOfASecondModel(t *testing.T) {
+	suite(t, func(b *bundle) {
+		b.fails(10)
+		b.wantOf(b.key.Parent(), Closed)
+		b.as(other, func() { b.fails(1) })
+		b.wantOf(b.key.Parent(), Open)
+		b.as(other, func() {
+			b.wantWait(70 * time.Second)
+			b.pass(30 * time.Second)
+			b.report(b.probe(), Report{Outcome: Success})
+			b.admit()
+		})
+		b.wantOf(b.key.Parent(), Closed)
+	})
+}
+
+// What keeps it closed: a sibling that is called, or a larger ring.
+func TestAParentOfAHealthySiblingStaysClosed(t *testing.T) {
+	suite(t, func(b *bundle) {
+		answers := func(n int) {
+			b.as(other, func() {
+				for range n {
+					b.report(b.admit(), Report{Outcome: Success})
+				}
+			})
+		}
+		for range 10 {
+			answers(1)
+			b.fails(1)
+		}
+		b.fails(1)
+		b.wantOf(b.key, Open)
+		answers(4)
+		b.as(other, func() { b.fails(1) })
+		b.wantOf(b.key.Parent(), Closed)
+	})
+	suite(t, func(b *bundle) {
+		b.parent = &Settings{Window: 40, Failures: 22}
+		b.fails(11)
+		b.as(other, func() { b.fails(10) })
+		b.wantOf(b.key.Parent(), Closed)
+		b.as(other, func() { b.fails(1) })
+		b.wantOf(b.key.Parent(), Open)
+	})
+}

@@ -2,10 +2,10 @@ package breaker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,7 +20,8 @@ type Prober interface {
 
 // Watcher probes the breakers of its providers without any task: it looks for
 // those that are due and wanted, takes the lease, sends the probe and reports.
-// One in every process of a fleet is right; the lease lets one of them win.
+// One in every process of a fleet is right; the leases say who probes. It begins
+// as many probes of a round as it gets leases for.
 type Watcher struct {
 	Store     Store
 	Providers []string
@@ -37,9 +38,11 @@ const settleTime = 5 * time.Second
 type watch struct {
 	Watcher
 	probes sync.WaitGroup
+	lent   chan string // providers of which a lease was got: another may be free
 
-	mu      sync.Mutex
-	probing map[Key]bool // in this process
+	mu     sync.Mutex
+	asking map[Key]bool        // for a lease, now
+	ends   map[Key][]time.Time // of the leases whose probes this process sends
 
 	failed map[string]bool // providers whose last look failed; only Run's goroutine
 }
@@ -53,18 +56,39 @@ func (w Watcher) Run(ctx context.Context) {
 	if w.Logger == nil {
 		w.Logger = slog.New(slog.DiscardHandler)
 	}
-	run := &watch{Watcher: w, probing: map[Key]bool{}, failed: map[string]bool{}}
+	run := &watch{
+		Watcher: w, lent: make(chan string, len(w.Providers)),
+		asking: map[Key]bool{}, ends: map[Key][]time.Time{}, failed: map[string]bool{},
+	}
 	defer run.probes.Wait()
 	tick := time.NewTicker(w.Interval)
 	defer tick.Stop()
 	for {
-		for _, p := range w.Providers {
-			run.look(ctx, p)
+		run.lookAll(ctx)
+		if !run.wait(ctx, tick.C) {
+			return
 		}
+	}
+}
+
+func (w *watch) lookAll(ctx context.Context) {
+	for _, p := range w.Providers {
+		w.look(ctx, p)
+	}
+}
+
+// wait waits for the next look at all, and looks again at once where a lease was
+// got: the round may have another, of this model or of the next in turn. It says
+// whether to go on.
+func (w *watch) wait(ctx context.Context, tick <-chan time.Time) bool {
+	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick.C:
+			return false
+		case <-tick:
+			return true
+		case provider := <-w.lent:
+			w.look(ctx, provider)
 		}
 	}
 }
@@ -78,10 +102,7 @@ func (w *watch) look(ctx context.Context, provider string) {
 	w.tell(ctx, provider, err)
 	for _, key := range due {
 		if w.begin(key) {
-			w.probes.Go(func() {
-				defer w.end(key)
-				w.probe(ctx, key)
-			})
+			w.probes.Go(func() { w.probe(ctx, key) })
 		}
 	}
 }
@@ -97,47 +118,75 @@ func (w *watch) tell(ctx context.Context, provider string, err error) {
 	w.failed[provider] = err != nil
 }
 
+// begin says whether to ask for a lease: nobody does, and no prober of an earlier
+// one has outstayed it, which the next might do as well.
 func (w *watch) begin(key Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.probing[key] {
+	now := time.Now()
+	overdue := func(end time.Time) bool { return !now.Before(end) }
+	if w.asking[key] || slices.ContainsFunc(w.ends[key], overdue) {
 		return false
 	}
-	w.probing[key] = true
+	w.asking[key] = true
 	return true
 }
 
-func (w *watch) end(key Key) {
+// took notes that asking is over, and the end of the lease that it got; zero: none.
+func (w *watch) took(key Key, end time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.probing, key)
+	delete(w.asking, key)
+	if !end.IsZero() {
+		w.ends[key] = append(w.ends[key], end)
+	}
+}
+
+// over notes that the probe of a lease has returned.
+func (w *watch) over(key Key, end time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.ends[key], end)
+	if w.ends[key] = slices.Delete(w.ends[key], i, i+1); len(w.ends[key]) == 0 {
+		delete(w.ends, key)
+	}
 }
 
 // probe takes the lease and, if it wins, sends the probe and reports.
 func (w *watch) probe(ctx context.Context, key Key) {
 	granted := time.Now() // before the store's: our view of the lease ends first
 	t, err := w.Store.AdmitProbe(ctx, key)
-	var open *OpenError
-	switch {
-	case errors.Is(err, ErrNotDue), errors.As(err, &open), ctx.Err() != nil:
-		return // another process was faster
-	case err != nil:
-		w.Logger.LogAttrs(ctx, slog.LevelWarn, "cannot take a probe's lease", slog.String("model", key.Model), slog.Any("error", err))
-		return
+	if err != nil {
+		w.took(key, time.Time{})
+		if !isAnswer(err) && ctx.Err() == nil {
+			w.Logger.LogAttrs(ctx, slog.LevelWarn, "cannot take a probe's lease", slog.String("model", key.Model), slog.Any("error", err))
+		}
+		return // else another process was faster
 	}
+	end := granted.Add(t.Lease)
+	w.took(key, end)
+	defer w.over(key, end)
+	select {
+	case w.lent <- key.Provider:
+	default: // the next look is near
+	}
+	w.send(ctx, t, end)
+}
+
+// send sends the probe and reports.
+func (w *watch) send(ctx context.Context, t Ticket, end time.Time) {
 	var report *Report // nil: the prober panicked or left by Goexit
 	defer func() {
 		if p := recover(); p != nil {
 			w.Logger.LogAttrs(ctx, slog.LevelError, "prober panicked",
-				slog.String("model", key.Model), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				slog.String("model", t.Key.Model), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		}
 		if ctx.Err() != nil && report != nil && report.Outcome == Failure && !report.Hard {
 			report = nil // we ended the probe, the provider did not fail it
 		}
-		w.settle(ctx, t, report, granted.Add(t.Lease))
+		w.settle(ctx, t, report, end)
 	}()
-	deadline := granted.Add(t.Lease - min(10*time.Second, t.Lease/4))
-	probeCtx, cancel := context.WithDeadline(ctx, deadline)
+	probeCtx, cancel := context.WithDeadline(ctx, end.Add(-min(10*time.Second, t.Lease/4)))
 	defer cancel()
 	r := w.Prober.Probe(probeCtx, t)
 	report = &r

@@ -55,8 +55,11 @@
 // # When something is missing
 //
 // A breaker or park store that cannot answer before a call defers the line,
-// unspent. A report that cannot be delivered is logged and dropped: the answer
-// stands. A checkpoint that fails ends the attempt as Interrupted.
+// unspent; a worker's own stores fall back on its memory instead, so that an
+// attempt that has begun goes on without Redis. A report that cannot be
+// delivered is logged and dropped: the answer stands. A checkpoint that fails
+// ends the attempt as Interrupted; a worker's own fails where the line is not to
+// go on, and not where Redis is away.
 //
 // Times are by the injected clock and waiting goes through a [Sleeper], so that
 // tests and replay run in virtual time; the times of waits and back-offs are the

@@ -16,6 +16,8 @@
 //
 // Decisions are pure functions of state and now ([Park], [Parked]); [Memory] is
 // a lock around them and [Redis] a script that agrees with them, field for field.
+// [Fallback] goes on from a Memory while Redis is away, and tells Redis of the
+// parks made meanwhile when it is back.
 // A clock that stepped back by more than a minute voids a park; Redis that
 // loses its keys has parked nothing.
 package limit

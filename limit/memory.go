@@ -40,4 +40,16 @@ func (m *Memory) Park(_ context.Context, model Model, retryAfter time.Duration) 
 	return millis(until - now), nil
 }
 
+// set parks the model for d from now on, as another store does; 0 ends its park.
+// The wait that a streak of refusals doubles stays.
+func (m *Memory) set(model Model, d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, st := m.clock().UnixMilli(), m.parks[model]
+	if until := now + d.Milliseconds(); d > 0 || st.Until > now {
+		st.At, st.Until = now, until
+		m.parks[model] = st
+	}
+}
+
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

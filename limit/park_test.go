@@ -21,15 +21,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var model = Model{Provider: "openai", Model: "openai/gpt-4o"}
 
-// parker is what both stores are.
-type parker interface {
-	Parked(ctx context.Context, model Model) (time.Duration, error)
-	Park(ctx context.Context, model Model, retryAfter time.Duration) (time.Duration, error)
-}
-
 type bundle struct {
 	*testing.T
-	store parker
+	store Store
 
 	mu  sync.Mutex
 	now time.Time
@@ -47,7 +41,7 @@ func (b *bundle) pass(d time.Duration) {
 	b.now = b.now.Add(d)
 }
 
-// suite runs the test against both stores, each new.
+// suite runs the test against all stores, each new.
 func suite(t *testing.T, test func(*bundle)) {
 	start := time.UnixMilli(1_750_000_000_000)
 	t.Run("memory", func(t *testing.T) {
@@ -57,11 +51,20 @@ func suite(t *testing.T, test func(*bundle)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		b := &bundle{T: t, now: start}
-		r := NewRedis(redistest.Client(t))
-		r.now = func() string { return strconv.FormatInt(b.clock().UnixMilli(), 10) }
-		b.store = r
+		b.store = b.onRedis()
 		test(b)
 	})
+	t.Run("fallback", func(t *testing.T) { // nobody can tell it from its Redis
+		b := &bundle{T: t, now: start}
+		b.store = NewFallback(b.onRedis(), NewMemory(b.clock), FallbackOptions{})
+		test(b)
+	})
+}
+
+func (b *bundle) onRedis() *Redis {
+	r := NewRedis(redistest.Client(b.T))
+	r.now = func() string { return strconv.FormatInt(b.clock().UnixMilli(), 10) }
+	return r
 }
 
 func (b *bundle) park(retryAfter, want time.Duration) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -117,7 +116,7 @@ func (h *handler) attempt(ref batch.Ref) error {
 	h.leases.add(lease, cancel)
 	defer h.leases.remove(lease)
 	h.pace.begin(h.now())
-	out := h.queue.Ladder.Attempt(ctx, h.request(lease, begun), &journal{h.lines, lease})
+	out := h.queue.Ladder.Attempt(ctx, h.request(lease, begun), &journal{h.lines, lease, h.log})
 	return h.apply(lease, begun, out)
 }
 
@@ -167,20 +166,6 @@ func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
 		Deadline: b.Description.Deadline, Margin: margin(b.Outstanding, life(b.Description)),
 		Retries: h.queue.Retries, Progress: toLadder(b.Progress), Stop: h.stop,
 	}
-}
-
-// journal writes the progress of one attempt.
-type journal struct {
-	lines Lines
-	lease batch.Lease
-}
-
-// Checkpoint implements ladder.Journal.
-func (j *journal) Checkpoint(ctx context.Context, p ladder.Progress) error {
-	if err := j.lines.Checkpoint(ctx, j.lease, toBatch(p)); err != nil {
-		return fmt.Errorf("checkpoint %s line %d: %w", j.lease.Ref.Batch, j.lease.Ref.Line, err)
-	}
-	return nil
 }
 
 // toLadder and toBatch convert between the two packages' view of a line's

@@ -95,13 +95,13 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		return err
 	}
 	a.calls = calls
-	breakers := fallback(a.conn, watch.metrics, log)
-	climbs, err := ladders(a.conn, breakers, queues, calls, watch, log)
+	breakers, parked := fallback(a.conn, watch.metrics, log), parksOf(a.conn, log)
+	climbs, err := ladders(a.conn, breakers, parked, queues, calls, watch, log)
 	if err != nil {
 		return err
 	}
 	prober, err := ladder.NewProber(ladder.ProberOptions{
-		Models: cfg.Models, Callers: calls, Parks: parks{a.conn.Parks}, Logger: log, Observer: watch,
+		Models: cfg.Models, Callers: calls, Parks: parked, Logger: log, Observer: watch,
 	})
 	if err != nil {
 		return err

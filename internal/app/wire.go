@@ -108,7 +108,7 @@ func fallback(c *Conn, m *Metrics, log *slog.Logger) *breaker.Fallback {
 }
 
 // ladders builds the ladders that the given queues climb.
-func ladders(c *Conn, breakers ladder.Breakers, queues []config.Queue, calls adapters, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
+func ladders(c *Conn, breakers ladder.Breakers, parks ladder.Parks, queues []config.Queue, calls adapters, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
 	all := map[string]*ladder.Ladder{}
 	for _, q := range queues {
 		if all[q.Ladder] != nil {
@@ -116,7 +116,7 @@ func ladders(c *Conn, breakers ladder.Breakers, queues []config.Queue, calls ada
 		}
 		l, err := ladder.New(ladder.Options{
 			Ladder: c.Config.Ladders[q.Ladder], Models: c.Config.Models, Callers: calls,
-			Breakers: breakers, Parks: parks{c.Parks}, Logger: log, Observer: obs,
+			Breakers: breakers, Parks: parks, Logger: log, Observer: obs,
 		})
 		if err != nil {
 			return nil, err
@@ -127,7 +127,13 @@ func ladders(c *Conn, breakers ladder.Breakers, queues []config.Queue, calls ada
 }
 
 // parks names a model for package limit, which knows no breakers.
-type parks struct{ store *limit.Redis }
+type parks struct{ store limit.Store }
+
+// parksOf is the parks of a worker: those in Redis, or, while it does not
+// answer, its own.
+func parksOf(c *Conn, log *slog.Logger) parks {
+	return parks{limit.NewFallback(c.Parks, limit.NewMemory(nil), limit.FallbackOptions{Logger: log})}
+}
 
 // Parked implements ladder.Parks.
 func (p parks) Parked(ctx context.Context, k breaker.Key) (time.Duration, error) {

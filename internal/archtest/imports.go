@@ -26,6 +26,7 @@ var columns = [][]string{
 var helpers = map[string]struct{ by, imports []string }{
 	"internal/cli":        {by: []string{"cmd/worker", "cmd/enqueue"}, imports: []string{"config"}},
 	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
+	"internal/standby":    {by: []string{"breaker", "limit"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
 	"internal/archtest":   {imports: []string{"config"}},
