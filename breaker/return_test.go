@@ -47,6 +47,10 @@ func TestRedisIsToldOfTheResultsItMissed(t *testing.T) {
 	l.wantTold(3, 4, Closed)
 	l.away(func() {})
 	l.wantTold(3, 4, Closed) // once
+	l.away(func() { l.report(l.admit(), Report{Outcome: None, Output: InvalidOutput}) })
+	if st := l.redisStatus(); st.Judged != 1 || st.Invalid != 1 || st.Results != 4 {
+		t.Errorf("an invalid output is told as %+v", st)
+	}
 	l.away(func() { l.fails(8) })
 	l.wantTold(11, 12, Open) // with those that it had
 }

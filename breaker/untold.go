@@ -78,12 +78,16 @@ func (f *Fallback) alone(key Key, op Op) {
 	}
 }
 
-// keep has the shared store told of a result when it answers again, if the
-// result is evidence. A probe of the memory's own is evidence where it failed;
+// keep has the shared store told of a result when it answers again, if that
+// moves something there. A probe of the memory's own is evidence where it failed;
 // its answer closed the memory, which is all that it can.
 func (f *Fallback) keep(t Ticket, r Report) {
-	if r.Outcome != Failure && !r.Hard && (r.Outcome != Success || t.Probe) {
+	evidence := r.Hard || r.Outcome == Failure || r.Outcome == Success && !t.Probe
+	if !evidence && r.Output == Unjudged {
 		return
+	}
+	if !evidence {
+		r.Outcome = None
 	}
 	key := t.Key
 	most := max(f.local.complete(key).Window, f.local.complete(key.Parent()).Window)
