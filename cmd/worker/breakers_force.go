@@ -226,6 +226,6 @@ func (p *program) tellShut(all []breaker.Status, closed []breaker.Key) {
 		}
 	}
 	if free {
-		p.Say("lines that wait for it are woken within seconds, where a worker runs")
+		p.Say("waiting lines are woken within seconds, where a worker runs")
 	}
 }

@@ -111,7 +111,7 @@ func (p *program) probe(s, parent breaker.Status, now time.Time) string {
 	switch {
 	case s.Probing > 0:
 		return fmt.Sprintf("%d in flight, at most until %s", s.Probing, p.when(s.Until, now))
-	case s.Held.State == breaker.Open && s.Held.Until.IsZero():
+	case s.Held.State == breaker.Open:
 		return "none while it is held"
 	case s.Key != parent.Key && parent.State != breaker.Closed:
 		return "none before " + parent.Key.String() + " is closed"
@@ -120,7 +120,7 @@ func (p *program) probe(s, parent breaker.Status, now time.Time) string {
 	case s.TaskProbes:
 		return "the first line that asks for it from " + p.when(s.Until, now) + " on"
 	case !s.Wanted:
-		return "none: nothing waits for it"
+		return "none until a line asks for it"
 	case due:
 		return "due now"
 	}

@@ -72,7 +72,7 @@ func TestBreakersExplainThemselves(t *testing.T) {
 		`  openai/due +model +open +11 of 12 +11 of 20 +1m +` + at + ` \(now\)\n      reason: unavailable: status 503: the provider failed\n      probe: due now\n`,
 		`  openai/waiting .*\n      reason: unavailable: status 503: the server .*\n              .*\n(              .*\n)?      probe: next at ` + at + ` \(in 2\ds\)\n`,
 		`  openai/probing +model +half-open .*\n.*\n      probe: 1 in flight, at most until ` + at + ` \(in 1\ds\)\n`,
-		`  openai/unwanted .*\n.*\n      probe: none: nothing waits for it\n`,
+		`  openai/unwanted .*\n.*\n      probe: none until a line asks for it\n`,
 		`  openai/by-task .*\n.*\n      probe: the first line that asks for it from ` + at + ` \(in 4m1\ds\) on\n`,
 		`  openai/worse .* -\n      outputs: 12 of the last 50 invalid \(24%\)\n`,
 		`  openai/held-for-good .* for good\n      held: open by anna@desk since ` + at + `, until it is closed or reset\n      probe: none while it is held\n`,
