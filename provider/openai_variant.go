@@ -46,7 +46,7 @@ var refusing = []int{400, 403, 404, 405, 406, 415, 422, 500, 501}
 
 // noStreams are the wordings of servers that do not stream.
 var noStreams = []string{
-	"not support stream", "not support the stream", "not support 'stream'", "not support `stream`",
+	"not support stream", "n't support stream", "not support the stream", "not support 'stream'", "not support `stream`",
 	"streaming is not", "streaming not", "streaming mode is not", "streaming responses are not",
 	"stream is not", "stream not", "'stream' is not", "`stream` is not", "stream mode is not",
 	"stream=true is not", "stream must be false", "stream … not supported", "unsupported … streaming",

@@ -16,6 +16,9 @@ func (s Script) of(model string) Behaviour {
 	if b.Latency == (Latency{}) {
 		b.Latency = d.Latency
 	}
+	if b.Stream == (Stream{}) {
+		b.Stream = d.Stream
+	}
 	if b.Tokens == (Tokens{}) {
 		b.Tokens = d.Tokens
 	}
@@ -54,6 +57,14 @@ func (t Tokens) draw(r *rand.Rand) int {
 		return 0
 	}
 	return t.Min + r.IntN(t.Max-t.Min+1)
+}
+
+// interval is the time between two tokens.
+func (s Stream) interval() time.Duration {
+	if s.TokensPerSecond == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / s.TokensPerSecond)
 }
 
 // applies says whether a fault meets the n-th call of its model, elapsed after

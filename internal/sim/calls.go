@@ -15,6 +15,8 @@ type Call struct {
 	Model string    `json:"model"`
 	// IdempotencyKey is the request's; "" for none.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Stream says that a stream was asked for.
+	Stream bool `json:"stream,omitempty"`
 	// Digest is the first 16 hex digits of the body's SHA-256.
 	Digest string `json:"digest"`
 	// Fault is the kind of fault, "rate_limit" for the hidden one, "" for none.
@@ -22,7 +24,8 @@ type Call struct {
 	// Status is what was sent; 0 while the call is in flight, and where it
 	// ended without a response.
 	Status int `json:"status"`
-	// Cut says that the client went away, or the server closed, before a response.
+	// Cut says that the client went away, or the server closed, before a whole
+	// response.
 	Cut bool `json:"cut,omitempty"`
 	// Done says that the call has ended, after MS milliseconds.
 	Done bool  `json:"done"`

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -30,6 +31,8 @@ type plan struct {
 	fault   *Fault
 	latency time.Duration
 	tokens  int
+
+	firstToken, interval time.Duration // of a stream
 }
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +50,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	begun := s.now()
 	call, epoch := s.log.begin(Call{
-		At: begun, Model: req.Model, IdempotencyKey: r.Header.Get("Idempotency-Key"), Digest: digest(body),
+		At: begun, Model: req.Model, IdempotencyKey: r.Header.Get("Idempotency-Key"), Digest: digest(body), Stream: req.Stream,
 	})
 	defer func() { // also when the connection is broken on purpose by a panic
 		call.MS = s.now().Sub(begun).Milliseconds()
@@ -66,8 +69,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 
 // respond does to a call what its plan says.
 func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest, call *Call) {
-	p := s.plan(req.Model)
+	p := s.plan(req)
 	wait := p.latency
+	if req.Stream && p.firstToken > 0 {
+		wait = 0
+	}
 	if f := p.fault; f != nil {
 		call.Fault = f.Kind
 		if !faults[f.Kind].late {
@@ -80,9 +86,11 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest
 		return
 	}
 	switch {
-	case p.fault == nil || p.fault.Kind == Slow:
-		call.Status = http.StatusOK
-		writeJSON(w, call.Status, req.echo(requestID(call.N), s.now().Unix(), p.tokens))
+	case p.fault == nil, p.fault.Kind == Slow, p.fault.Kind == Refusal:
+		p.fault = nil
+		s.answer(w, r, req, p, call)
+	case p.fault.Kind.inAnswer():
+		s.answer(w, r, req, p, call)
 	case p.fault.Kind == Hang:
 		_ = s.await(r.Context(), nil) // somebody goes away, always
 		s.cut(call)
@@ -94,6 +102,45 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest
 	}
 }
 
+// answer sends an answer, streamed or plain; what is left of the plan's fault
+// meets it on the way.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, req chatRequest, p plan, call *Call) {
+	a := req.echo(requestID(call.N), s.now().Unix(), p.tokens)
+	if call.Fault == Refusal {
+		a.refuse()
+	}
+	switch {
+	case req.Stream:
+		s.stream(w, r, a.events(req.StreamOptions != nil && req.StreamOptions.IncludeUsage), p, call)
+	case p.fault != nil:
+		s.spoil(w, r, a, p.fault, call)
+	default:
+		call.Status = http.StatusOK
+		writeJSON(w, call.Status, a)
+	}
+}
+
+// spoil is what a plain answer meets where a stream would break off.
+func (s *Server) spoil(w http.ResponseWriter, r *http.Request, a answer, f *Fault, call *Call) {
+	call.Status = http.StatusOK
+	w.Header().Set("Content-Type", "application/json")
+	body, _ := json.Marshal(a) // plain values
+	half := body[:len(body)/2]
+	switch f.Kind {
+	case Stall:
+		s.stall(w, r, f.KeepAlive, "\n")
+		s.cut(call)
+	case CutOff:
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_ = send(w, string(half)) // a client that went away is on the log anyway
+		breakConnection(w)
+	case Unfinished:
+		_, _ = w.Write(half)
+	case StreamError:
+		_, _ = w.Write([]byte(faults[f.Kind].body))
+	}
+}
+
 // cut ends a call that nobody waits for any more. The panic is net/http's own
 // way to close the connection without a response.
 func (s *Server) cut(call *Call) {
@@ -102,7 +149,8 @@ func (s *Server) cut(call *Call) {
 }
 
 // plan decides about the next call of a model.
-func (s *Server) plan(model string) plan {
+func (s *Server) plan(req chatRequest) plan {
+	model := req.Model
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.models[model]
@@ -114,15 +162,16 @@ func (s *Server) plan(model string) plan {
 	b := s.script.of(model)
 	chance := s.script.chance(model, st.calls)
 	p := plan{latency: b.Latency.draw(chance), tokens: b.Tokens.draw(chance)}
+	p.firstToken, p.interval = b.Stream.FirstToken, b.Stream.interval()
 	elapsed := s.now().Sub(s.start)
 	for _, a := range s.added {
-		if a.applies(model, elapsed, st.calls, chance) {
+		if a.applies(model, elapsed, st.calls, chance) && a.Kind.meets(req) {
 			p.fault = &a.Fault
 			return p
 		}
 	}
 	for _, f := range b.Faults {
-		if f.applies(elapsed, st.calls, chance) {
+		if f.applies(elapsed, st.calls, chance) && f.Kind.meets(req) {
 			p.fault = &f
 			return p
 		}

@@ -33,6 +33,17 @@ const (
 	Context      Kind = "context"       // 400: too long
 	BadRequest   Kind = "bad_request"   // 400
 	Slow         Kind = "slow"          // an answer, but Delay later
+
+	// What can happen to a stream, each after AfterTokens. A plain answer meets
+	// it after the head of the response, or half the body.
+	Stall       Kind = "stall"        // silence but for KeepAlive, until somebody goes away
+	CutOff      Kind = "cut_off"      // the connection breaks
+	Unfinished  Kind = "unfinished"   // a clean end before the last words
+	StreamError Kind = "stream_error" // an error in place of the rest
+
+	// What only requests meet that ask for it.
+	NoStream      Kind = "no_stream"       // 400: no streams
+	NoStreamUsage Kind = "no_stream_usage" // 400: no stream_options
 )
 
 // shape is how a kind of fault looks on the wire.
@@ -63,10 +74,33 @@ var faults = map[Kind]shape{
 	Garbage:      {status: 200, late: true, body: `{"id":"chatcmpl-sim","object":"chat.completion","choices":[{"index":0,"mess`},
 	HTML:         {status: 200, late: true, body: "<!DOCTYPE html>\n<html><body><h1>Maintenance</h1></body></html>\n"},
 	EmptyChoices: {status: 200, late: true, body: `{"id":"chatcmpl-sim","object":"chat.completion","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":1}}`},
-	Refusal:      {status: 200, late: true, body: `{"id":"chatcmpl-sim","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I cannot help with that."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":6,"total_tokens":7}}`},
+	Refusal:      {late: true},
 	Hang:         {},
 	Reset:        {},
 	Slow:         {late: true},
+
+	Stall:         {late: true},
+	CutOff:        {late: true},
+	Unfinished:    {late: true},
+	StreamError:   {late: true, body: errorBody("The server had an error while processing your request.", "server_error", "")},
+	NoStream:      {status: 400, body: errorBody("Streaming is not supported for this model.", "invalid_request_error", "unsupported_value")},
+	NoStreamUsage: {status: 400, body: errorBody("Unrecognized request argument supplied: stream_options", "invalid_request_error", "")},
+}
+
+// meets says whether a fault of this kind meets such a request at all.
+func (k Kind) meets(r chatRequest) bool {
+	switch k {
+	case NoStream:
+		return r.Stream
+	case NoStreamUsage:
+		return r.StreamOptions != nil
+	}
+	return true
+}
+
+// inAnswer says that the fault meets an answer that has begun.
+func (k Kind) inAnswer() bool {
+	return k == Stall || k == CutOff || k == Unfinished || k == StreamError
 }
 
 // Kinds returns every kind of fault, sorted.

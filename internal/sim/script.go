@@ -26,6 +26,7 @@ type Script struct {
 // Behaviour is how a model behaves.
 type Behaviour struct {
 	Latency Latency `yaml:"latency"`
+	Stream  Stream  `yaml:"stream"`
 	Tokens  Tokens  `yaml:"tokens"`
 	Limit   Limit   `yaml:"limit"`
 	Faults  []Fault `yaml:"faults"` // the first that applies to a call wins
@@ -39,6 +40,15 @@ type Latency struct {
 	Max   time.Duration `yaml:"max"`
 	P50   time.Duration `yaml:"p50"`
 	P99   time.Duration `yaml:"p99"`
+}
+
+// Stream is the pace of a streamed answer. A token is about four characters.
+type Stream struct {
+	// FirstToken is when the first token comes, after the head of the response.
+	// 0: the answer begins after Latency, head and all.
+	FirstToken time.Duration `yaml:"first_token"`
+	// TokensPerSecond is the pace of each further one; 0: at once.
+	TokensPerSecond float64 `yaml:"tokens_per_second"`
 }
 
 // Tokens is how many completion tokens an answer reports, uniform from Min to
@@ -74,6 +84,10 @@ type Fault struct {
 	RetryIn    time.Duration `yaml:"retry_in"` // defaults to 1s
 	// Delay is how long a refusal takes, or what is added to the latency.
 	Delay time.Duration `yaml:"delay"`
+	// AfterTokens is how many tokens of a stream come before the fault.
+	AfterTokens int `yaml:"after_tokens"`
+	// KeepAlive is how often a stall sends a comment; 0: never.
+	KeepAlive time.Duration `yaml:"keep_alive"`
 }
 
 // RetryAfter is a form of telling the wait.
@@ -91,6 +105,7 @@ const (
 const (
 	maxLatency = 24 * time.Hour
 	maxNumber  = 1_000_000_000
+	minRate    = 0.001
 )
 
 // Load reads a script, YAML or JSON. Unknown keys and bad values are errors.
@@ -138,6 +153,9 @@ func (s Script) Validate() error {
 
 func (b Behaviour) validate(at string) error {
 	errs := []error{b.Latency.validate(at + ".latency")}
+	if rate := b.Stream.TokensPerSecond; b.Stream.FirstToken < 0 || b.Stream.FirstToken > maxLatency || !(rate == 0 || rate >= minRate && rate <= maxNumber) {
+		errs = append(errs, fmt.Errorf("%s.stream: want 0 <= first_token <= %v, tokens_per_second 0 or %v to %d", at, maxLatency, minRate, maxNumber))
+	}
 	if b.Tokens.Min < 0 || b.Tokens.Max < b.Tokens.Min || b.Tokens.Max > maxNumber {
 		errs = append(errs, fmt.Errorf("%s.tokens: want 0 <= min <= max <= %d", at, maxNumber))
 	}
@@ -180,7 +198,9 @@ func (f Fault) validate(at string) error {
 		return fmt.Errorf("%s: want first_call <= last_call", at)
 	case !(f.Share >= 0 && f.Share <= 1):
 		return fmt.Errorf("%s.share: want 0 to 1", at)
-	case f.RetryIn < 0, f.Delay < 0:
+	case f.AfterTokens < 0:
+		return fmt.Errorf("%s.after_tokens: want no negative number", at)
+	case f.RetryIn < 0, f.Delay < 0, f.KeepAlive < 0:
 		return fmt.Errorf("%s: want no negative duration", at)
 	case f.Kind == Slow && f.Delay == 0:
 		return fmt.Errorf("%s: kind slow needs a delay", at)

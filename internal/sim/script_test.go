@@ -16,11 +16,13 @@ default:
 models:
   large:
     tokens: {min: 10, max: 20}
+    stream: {first_token: 200ms, tokens_per_second: 12.5}
     limit: {rpm: 60, burst: 5, retry_after: ms}
     faults:
       - {kind: 503, from: 4s, to: 12s}
       - {kind: "429", retry_after: date, retry_in: 2s, share: 0.25, first_call: 3, last_call: 9}
       - {kind: slow, delay: 3s}
+      - {kind: stall, after_tokens: 3, keep_alive: 1s}
 `
 
 func TestLoad(t *testing.T) {
@@ -29,11 +31,13 @@ func TestLoad(t *testing.T) {
 		Default: Behaviour{Latency: Latency{P50: 400 * time.Millisecond, P99: 2 * time.Second}},
 		Models: map[string]Behaviour{"large": {
 			Tokens: Tokens{10, 20},
+			Stream: Stream{FirstToken: 200 * time.Millisecond, TokensPerSecond: 12.5},
 			Limit:  Limit{RPM: 60, Burst: 5, RetryAfter: RetryMS},
 			Faults: []Fault{
 				{Kind: Unavailable, From: 4 * time.Second, To: 12 * time.Second},
 				{Kind: RateLimited, RetryAfter: RetryDate, RetryIn: 2 * time.Second, Share: 0.25, FirstCall: 3, LastCall: 9},
 				{Kind: Slow, Delay: 3 * time.Second},
+				{Kind: Stall, AfterTokens: 3, KeepAlive: time.Second},
 			},
 		}},
 	}
@@ -44,7 +48,7 @@ func TestLoad(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if b := got.of("large"); b.Latency != want.Default.Latency || len(b.Faults) != 3 {
+	if b := got.of("large"); b.Latency != want.Default.Latency || len(b.Faults) != 4 {
 		t.Errorf("large does not have the default's latency: %+v", b)
 	}
 	asJSON, err := Load(strings.NewReader(`{"seed":7,"models":{"a":{"faults":[{"kind":"hang","from":"1s"}]}}}`))
@@ -72,6 +76,11 @@ func TestLoadRefuses(t *testing.T) {
 		`default: {latency: {p50: 2s, p99: 1s}}`:                        "p50 <= p99",
 		`default: {latency: {min: 2s}}`:                                 "min <= max",
 		`default: {tokens: {min: 3, max: 2}}`:                           "tokens",
+		`default: {stream: {first_token: -1s}}`:                         "first_token",
+		`default: {stream: {tokens_per_second: .nan}}`:                  "tokens_per_second",
+		`default: {stream: {tokens_per_second: 0.0001}}`:                "tokens_per_second",
+		`default: {faults: [{kind: stall, after_tokens: -1}]}`:          "after_tokens",
+		`default: {faults: [{kind: stall, keep_alive: -1s}]}`:           "negative",
 		`default: {limit: {rpm: -1}}`:                                   "limit",
 		`default: {limit: {rpm: 1, retry_after: never}}`:                "never",
 	}

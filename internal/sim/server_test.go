@@ -167,7 +167,7 @@ func TestTokensAreReportedAsScripted(t *testing.T) {
 
 func TestBadRequestsAreRefused(t *testing.T) {
 	b := setup(t, sim.Script{})
-	for _, body := range []string{`[]`, `{}`, `{"model":"m"}`, `{"messages":[{}]}`, `{"model":"m","messages":[{}],"stream":true}`, `nonsense`} {
+	for _, body := range []string{`[]`, `{}`, `{"model":"m"}`, `{"messages":[{}]}`, `{"model":"m","messages":[{}],"stream_options":{}}`, `nonsense`} {
 		if r := b.send(t.Context(), body); r.Status != 400 || !strings.Contains(string(r.Body), `"invalid_request_error"`) {
 			t.Errorf("%s: %d %s", body, r.Status, r.Body)
 		}
