@@ -271,6 +271,31 @@ func (m *modelBatch) endable(epoch int64, o Outcome, now time.Time) ([]*modelLin
 	return dead, nil
 }
 
+// texts ends the lines that the keeper has a text for, in file order.
+func (m *modelBatch) texts(epoch int64, has func(line int64) bool, now time.Time) (ended int, err error) {
+	var open []*modelLine
+	for _, l := range m.lines {
+		if l.outcome == "" && !l.live(now) && has(l.number) {
+			open = append(open, l)
+		}
+	}
+	if len(open) == 0 {
+		return 0, nil // no script that could be fenced off is run
+	}
+	if epoch < m.epoch {
+		return 0, ErrFenced
+	}
+	m.epoch = epoch
+	if m.cancelled || !m.deadline.IsZero() && !m.deadline.After(now) {
+		return 0, nil
+	}
+	for _, l := range open {
+		m.degraded++
+		m.end(l, Succeeded, "", "-", l.stored)
+	}
+	return len(open), nil
+}
+
 // sums adds up what the batch's counters must say.
 func (m *modelBatch) sums() (counts map[Outcome]int64, calls int64, cost, wasted provider.USD, deferrals int64) {
 	counts = map[Outcome]int64{}

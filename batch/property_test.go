@@ -37,6 +37,7 @@ func TestLinesFollowTheModel(t *testing.T) {
 					"step":         m.step,
 					"cancel":       m.cancel,
 					"end":          m.end,
+					"texts":        m.texts,
 					"retry":        m.retry,
 				})
 			})

@@ -16,6 +16,7 @@ type scripts struct {
 	open, put, commit                         *redis.Script // submission
 	begin, checkpoint, suspend, finish, renew *redis.Script // an attempt
 	release, touch, end, cancel               *redis.Script // the keeper, people
+	undone, answer                            *redis.Script // the keeper's texts
 }
 
 func loadScripts() scripts {
@@ -24,6 +25,7 @@ func loadScripts() scripts {
 		begin: script("begin"), checkpoint: script("checkpoint"), suspend: script("suspend"),
 		finish: script("finish"), renew: script("renew"),
 		release: script("release"), touch: script("touch"), end: script("end"), cancel: script("cancel"),
+		undone: script("undone"), answer: script("answer"),
 	}
 }
 

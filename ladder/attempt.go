@@ -34,14 +34,14 @@ type attempt struct {
 	exhausted bool
 	failed    *provider.Error // the last real failure
 	refusal   *provider.Error // the last reason why a rung was ruled out
-	prompt    *string         // what rules are matched against, once it was read
+	matcher
 }
 
 // Attempt runs one attempt of a line. ctx is the worker's own: it ends at a hard
 // shutdown, or when the line is another's. Whatever happened, the outcome's
 // progress holds every call that was made.
 func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
-	a := &attempt{l: l, ctx: ctx, r: r, j: j}
+	a := &attempt{l: l, ctx: ctx, r: r, j: j, matcher: matcher{body: r.Body}}
 	a.out.Progress = r.Progress
 	a.out.Progress.Calls = slices.Clone(r.Progress.Calls)
 	a.out.Progress.RuledOut = slices.Clone(r.Progress.RuledOut)
@@ -79,13 +79,16 @@ func (a *attempt) order() []int {
 	return order
 }
 
-// start is the first rung. One that the ladder has not, because it was changed
-// since the line was submitted, is the first.
-func (a *attempt) start() int {
-	if a.r.Rung < 0 || a.r.Rung >= len(a.l.rungs) {
+// start is the first rung.
+func (a *attempt) start() int { return startOf(a.r, len(a.l.rungs)) }
+
+// startOf is the rung that a line starts at. One that the ladder has not,
+// because it was changed since the line was submitted, is the first.
+func startOf(r Request, rungs int) int {
+	if r.Rung < 0 || r.Rung >= rungs {
 		return 0
 	}
-	return a.r.Rung
+	return r.Rung
 }
 
 // onRung stays on a rung until it ends the attempt or the next one is due.

@@ -37,17 +37,23 @@ func compilePresets(i int, c config.Rung) ([]preset, error) {
 	return all, errors.Join(problems...)
 }
 
-// preset returns the first text of a rung that this line matches, or nil.
-func (a *attempt) preset(r *rung) *template.Template {
+// matcher finds the texts of one line; it reads the line's prompt once, if at all.
+type matcher struct {
+	body   json.RawMessage
+	prompt *string
+}
+
+// preset returns the first text of a rung that the line matches, or nil.
+func (m *matcher) preset(r *rung) *template.Template {
 	for _, p := range r.presets {
 		if p.match == nil {
 			return p.text
 		}
-		if a.prompt == nil {
-			text := lastUserText(a.r.Body)
-			a.prompt = &text
+		if m.prompt == nil {
+			text := lastUserText(m.body)
+			m.prompt = &text
 		}
-		if p.match.MatchString(*a.prompt) {
+		if p.match.MatchString(*m.prompt) {
 			return p.text
 		}
 	}

@@ -166,3 +166,29 @@ func used(b *testing.B, rdb redis.UniversalClient) int64 {
 	}
 	return n
 }
+
+// BenchmarkTexts has the keeper write texts for a backlog of lines of 1 KB; the
+// margin before a deadline counts on textsPerSecond of them.
+func BenchmarkTexts(b *testing.B) {
+	r := newRig(b, batch.Options{})
+	o := r.options(nil)
+	o.LastResorts = map[string]LastResort{"q": lastResort(b, atDeadline)}
+	k := newKeeper("k", o, NewFleet(o.EnqueueRedis))
+	k.now = time.Now
+	var took time.Duration
+	for i := 0; b.Loop(); i++ {
+		d := batch.Description{ID: fmt.Sprint("texts", i), Producer: "p", Queue: "q", CreatedAt: time.Now(), Again: true}
+		d.Deadline = d.CreatedAt.Add(time.Hour)
+		if err := r.submitFile(d, file(benchLines, 1000)); err != nil {
+			b.Fatal(err)
+		}
+		start := time.Now()
+		if err := k.textsOf(context.Background(), batch.Backlog{Description: d}, start.Add(time.Hour)); err != nil {
+			b.Fatal(err)
+		}
+		took += time.Since(start)
+		r.done(d.ID, time.Second)
+	}
+	b.ReportMetric(float64(benchLines*b.N)/took.Seconds(), "texts/s")
+	b.ReportMetric(0, "ns/op")
+}

@@ -18,6 +18,8 @@ type Backlog interface {
 	Out(ctx context.Context, id string) ([]batch.OutEntry, error)
 	Touch(ctx context.Context, refs []batch.Ref) error
 	End(ctx context.Context, id string, epoch int64, o batch.Outcome, n int) (int, error)
+	Texts(ctx context.Context, id string, epoch int64, from int, preset batch.Preset) (next, ended int, err error)
+	TextsOut(ctx context.Context, id string, epoch int64, preset batch.Preset) (ended int, err error)
 }
 
 // Breakers tells the keeper which models are open, by their configuration key.
@@ -37,7 +39,7 @@ const (
 )
 
 // Keeper is the leased background role, one in the fleet: it releases lines,
-// ends those of cancelled and expired batches, wakes those whose breaker closed
+// gives texts to those whose deadline is near, where their ladder has one, ends those of cancelled and expired batches, wakes those whose breaker closed
 // and brings back tasks that vanished.
 type Keeper struct {
 	id       string
@@ -50,6 +52,8 @@ type Keeper struct {
 	log      *slog.Logger
 	now      func() time.Time
 
+	lastResorts map[string]LastResort // by queue
+
 	mu    sync.Mutex
 	live  []Heartbeat
 	epoch atomic.Int64 // 0: another is the keeper
@@ -58,12 +62,14 @@ type Keeper struct {
 	trouble          string // of the last round
 	told             time.Time
 	woken            map[string]time.Time // task ID -> the wake time it had
+	texts            map[string]*textRun  // by batch, of those near their deadline
 }
 
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
 		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{},
+		lastResorts: o.LastResorts, texts: map[string]*textRun{},
 	}
 }
 
@@ -143,6 +149,7 @@ func (k *Keeper) lead(ctx context.Context) bool {
 	if before := k.epoch.Swap(epoch); before == 0 && epoch > 0 {
 		k.log.Info("this worker is the keeper now", "worker", k.id, "epoch", epoch)
 		clear(k.woken)
+		clear(k.texts)
 	}
 	return epoch > 0
 }
@@ -151,7 +158,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 	// What fails for one batch or queue must not hold up the others.
 	backlogs, err := k.backlog.Backlogs(ctx)
 	now := k.now()
-	errs := []error{err, k.endDead(ctx, backlogs)}
+	errs := []error{err, k.writeTexts(ctx, backlogs), k.endDead(ctx, backlogs)}
 	wake := due(&k.woke, now, wakeEvery)
 	for queue, mine := range byQueue(backlogs) {
 		errs = append(errs, k.fill(ctx, queue, mine, wake))

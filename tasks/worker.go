@@ -24,6 +24,9 @@ type Options struct {
 	// ReleaseAhead is how many tasks of a queue should be pending, by queue, also
 	// those that this worker does not serve; 0 or absent: chosen by the keeper.
 	ReleaseAhead map[string]int
+	// LastResorts are the texts at the deadline, by queue, also of those that
+	// this worker does not serve; absent: the queue's ladder has none.
+	LastResorts map[string]LastResort
 	// QueueRedis is asynq's own client of Redis: it must retry for longer than a
 	// restart takes, since asynq cannot mend a failed ack. EnqueueRedis is the
 	// keeper's; it is another one.

@@ -183,7 +183,8 @@ local function end_line(line, gen, class, outcome, token, code, body, now)
 end
 
 -- scan_class returns up to want lines of a class from its cursor on, and the
--- cursor behind the chunks that hold none of it. It looks at 64 chunks at most.
+-- cursor behind the chunks that hold none of it. Those that were ended where
+-- they stood (answer.lua) are passed over. It looks at 64 chunks at most.
 local function scan_class(class, want)
   local cur = redis.call('HGET', meta, 'cur:' .. class) or '0 0'
   local chunk, last = string.match(cur, '^(%d+) (%d+)$')
@@ -198,7 +199,9 @@ local function scan_class(class, want)
         if from <= last then from = last + 1 end
         for l = from, to do
           if #got == want then break end
-          got[#got + 1] = {line = l, class = class, chunk = chunk}
+          if redis.call('HEXISTS', rec, num(l)) == 0 then
+            got[#got + 1] = {line = l, class = class, chunk = chunk}
+          end
         end
       end
     end

@@ -118,13 +118,17 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	for _, q := range cfg.Queues {
 		ahead[q.Name] = q.ReleaseAhead
 	}
+	lastResorts, err := lastResorts(cfg)
+	if err != nil {
+		return err
+	}
 	byModel := map[string]breaker.Key{}
 	for _, k := range a.conn.Keys {
 		byModel[k.Model] = k
 	}
 	a.worker = tasks.NewWorker(tasks.Options{
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
-		ReleaseAhead: ahead, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
+		ReleaseAhead: ahead, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Logger: log,

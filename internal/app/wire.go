@@ -14,6 +14,7 @@ import (
 	"nightshift/ladder"
 	"nightshift/limit"
 	"nightshift/provider"
+	"nightshift/tasks"
 )
 
 // probeSlack is how much longer the lease of a probe lasts than the probe may
@@ -122,6 +123,22 @@ func ladders(c *Conn, breakers ladder.Breakers, parks ladder.Parks, queues []con
 			return nil, err
 		}
 		all[q.Ladder] = l
+	}
+	return all, nil
+}
+
+// lastResorts are the texts at the deadline of every queue whose ladder has one,
+// also of queues that this process does not serve: the keeper keeps all.
+func lastResorts(cfg *config.Config) (map[string]tasks.LastResort, error) {
+	all := map[string]tasks.LastResort{}
+	for _, q := range cfg.Queues {
+		l, err := ladder.NewLastResort(cfg.Ladders[q.Ladder], nil)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			all[q.Name] = l
+		}
 	}
 	return all, nil
 }
