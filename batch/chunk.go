@@ -15,8 +15,15 @@ const (
 	chunkBytes = 256 << 10
 )
 
-// chunkVersion is the first byte of a decoded chunk.
-const chunkVersion = 1
+// The first byte of a decoded chunk is its version. Chunks of the first one had
+// no flags; a batch under way outlives an update of its workers.
+const (
+	chunkVersion  = 2
+	chunkFlagless = 1
+)
+
+// chunkNoProbe is the flag of a line whose NoProbe is set, the only one.
+const chunkNoProbe = 1
 
 // chunk is a run of lines that are stored together.
 type chunk struct {
@@ -76,6 +83,7 @@ func (c *chunk) encode() ([]byte, error) {
 		}
 		b = binary.AppendUvarint(b, uint64(l.Number))
 		b = binary.AppendUvarint(b, uint64(l.Rung))
+		b = binary.AppendUvarint(b, l.flags())
 		for _, f := range [][]byte{digest, []byte(l.CustomID), []byte(l.Endpoint), l.Metadata, l.Body} {
 			b = binary.AppendUvarint(b, uint64(len(f)))
 			b = append(b, f...)
@@ -84,21 +92,31 @@ func (c *chunk) encode() ([]byte, error) {
 	return b, nil
 }
 
+func (l Line) flags() uint64 {
+	if l.NoProbe {
+		return chunkNoProbe
+	}
+	return 0
+}
+
 var errChunk = errors.New("the chunk is damaged or of another version")
 
 // decodeChunk returns the lines of a framed chunk; they share its memory.
 func decodeChunk(b []byte) ([]Line, error) {
 	d := frame{rest: b}
-	if d.byte() != chunkVersion {
-		return nil, errChunk
-	}
+	version := d.byte()
 	n := d.uvarint()
-	if d.bad || n > uint64(len(b)) {
+	if version != chunkVersion && version != chunkFlagless || d.bad || n > uint64(len(b)) {
 		return nil, errChunk
 	}
 	lines := make([]Line, 0, n)
 	for range n {
 		l := Line{Number: int64(d.uvarint()), Rung: int(d.uvarint())}
+		if version != chunkFlagless {
+			flags := d.uvarint()
+			l.NoProbe = flags&chunkNoProbe != 0
+			d.bad = d.bad || flags&^chunkNoProbe != 0
+		}
 		l.Digest = hex.EncodeToString(d.field())
 		l.CustomID = string(d.field())
 		l.Endpoint = string(d.field())

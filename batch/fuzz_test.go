@@ -10,6 +10,7 @@ import (
 func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(openAI("a")))
 	f.Add([]byte(`{"id":"a","prompt":"x","system":"s","max_tokens":5,"metadata":{"a":[1,{}]}}`))
+	f.Add([]byte(`{"id":"a","prompt":"x","probe_safe":false}`))
 	f.Add([]byte(` { "custom_id" : "a\"\\" ,"url":"/v1/chat/completions","method":"POST", "body" : {"messages":[ 1 , "]" ],"n":-1.5e3,"x":null} } `))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := parseLine(raw)
@@ -55,7 +56,7 @@ func FuzzFields(f *testing.F) {
 
 func FuzzDecodeChunk(f *testing.F) {
 	c := chunk{}
-	for _, l := range []Line{{Number: 1, CustomID: "a", Endpoint: "/x", Body: []byte("{}"), Digest: "0123456789abcdef"}} {
+	for _, l := range []Line{{Number: 1, CustomID: "a", Endpoint: "/x", Body: []byte("{}"), Digest: "0123456789abcdef", NoProbe: true}} {
 		c.add(l)
 	}
 	b, err := c.encode()

@@ -85,8 +85,10 @@ func parseOpenAI(envelope []field) (Line, error) {
 			l.Endpoint, err = parseString(f)
 		case "body":
 			l.Body = f.value
+		case "probe_safe":
+			l.NoProbe, err = parseFalse(f)
 		default:
-			err = &fieldError{f.name, "it is not a field of a request (custom_id, method, url, body)"}
+			err = &fieldError{f.name, "it is not a field of a request (custom_id, method, url, body, probe_safe)"}
 		}
 		if err != nil {
 			return Line{}, err
@@ -171,10 +173,12 @@ func parseShort(envelope []field) (Line, error) {
 				err = &fieldError{f.name, "it is " + kindOf(f.value) + ", not an object"}
 			}
 			l.Metadata = f.value
-		case "schema", "goal", "probe_safe":
+		case "probe_safe":
+			l.NoProbe, err = parseFalse(f)
+		case "schema", "goal":
 			err = &fieldError{f.name, "it is not supported yet"}
 		default:
-			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, metadata)"}
+			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, metadata, probe_safe)"}
 		}
 		if err != nil {
 			return Line{}, err
@@ -233,6 +237,15 @@ func parseString(f field) (string, error) {
 		return "", &fieldError{f.name, err.Error()}
 	}
 	return s, nil
+}
+
+// parseFalse says whether a field that is true by default is false.
+func parseFalse(f field) (bool, error) {
+	switch string(f.value) {
+	case "true", "false":
+		return string(f.value) == "false", nil
+	}
+	return false, &fieldError{f.name, "it is " + kindOf(f.value) + ", not true or false"}
 }
 
 func parsePositive(f field) (int64, error) {

@@ -152,17 +152,18 @@ func TestCase33_BadLinesAreNamed(t *testing.T) {
 		strings.Replace(ok, `[{}]`, `[{}],"stream":true`, 1):                         "body.stream: answers of a batch are not streamed; leave it out",
 		strings.Replace(ok, `[{}]`, `[{}],"model":"a","model":"b"`, 1):               "body.model: it stands there twice",
 		strings.Replace(ok, `"custom_id":"a"`, `"custom_id":"a","custom_id":"b"`, 1): "custom_id: it stands there twice",
-		strings.Replace(ok, `"custom_id":"a"`, `"custom_id":"a","prio":1`, 1):        "prio: it is not a field of a request (custom_id, method, url, body)",
+		strings.Replace(ok, `"custom_id":"a"`, `"custom_id":"a","prio":1`, 1):        "prio: it is not a field of a request (custom_id, method, url, body, probe_safe)",
 		`{"id":"a"}`:                                "prompt: it is missing or empty",
 		`{"prompt":"a"}`:                            "id: it is missing",
 		`{"id":"a","prompt":""}`:                    "prompt: it is missing or empty",
 		`{"id":"a","prompt":"x","schema":{}}`:       "schema: it is not supported yet",
 		`{"id":"a","prompt":"x","goal":"cost"}`:     "goal: it is not supported yet",
-		`{"id":"a","prompt":"x","probe_safe":true}`: "probe_safe: it is not supported yet",
+		`{"id":"a","prompt":"x","probe_safe":"no"}`: "probe_safe: it is a string, not true or false",
+		`{"id":"a","prompt":"x","probe_safe":null}`: "probe_safe: it is null, not true or false",
 		`{"id":"a","prompt":"x","max_tokens":0}`:    "max_tokens: it must be a whole number above 0",
 		`{"id":"a","prompt":"x","max_tokens":"5"}`:  "max_tokens: it must be a whole number above 0",
 		`{"id":"a","prompt":"x","metadata":[]}`:     "metadata: it is an array, not an object",
-		`{"id":"a","prompt":"x","temperature":1}`:   "temperature: it is not a field of a short line (id, prompt, system, max_tokens, metadata)",
+		`{"id":"a","prompt":"x","temperature":1}`:   "temperature: it is not a field of a short line (id, prompt, system, max_tokens, metadata, probe_safe)",
 	} {
 		lines, bad := readAll(t, reader(t, ok+"\n"+text+"\n"+openAI("z")))
 		if len(lines) != 2 || len(bad) != 1 || bad[0] != "in.jsonl:2: "+want {

@@ -24,6 +24,7 @@ type Line struct {
 	Metadata json.RawMessage // nil where the line has none
 	Digest   string          // the first 16 hex digits of the input line's SHA-256
 	Rung     int             // where it starts on its ladder
+	NoProbe  bool            // its call must not be the probe of a breaker
 }
 
 // Description is what is known of a batch when it is submitted.
@@ -140,6 +141,8 @@ type Wait struct {
 	// Open are the models whose breakers refused the line, by key, separated by
 	// spaces: the first that closes wakes it.
 	Open string `json:",omitempty"`
+	// NoProbe is the line's own; see Line.
+	NoProbe bool `json:",omitempty"`
 }
 
 // Result is one line of the output, in the shape of OpenAI's Batch API plus

@@ -162,7 +162,9 @@ func (e *OpenError) Error() string {
 type AdmitOption uint8
 
 // NoProbe keeps a call from being a probe, because repeating it would do harm:
-// where Settings.TaskProbes would have it probe, it is rejected.
+// where Settings.TaskProbes would have it probe, it is rejected. Calls of this
+// kind alone never get the breaker probed: who makes them should then be admitted
+// without it and send something harmless in their place.
 const NoProbe AdmitOption = 1
 
 // Store admits calls and takes reports. Implementations are safe for concurrent
@@ -207,6 +209,7 @@ type Status struct {
 	Probing     int          // probes under way
 	Wanted      bool         // work waits for it, so that it is probed when due; false when closed
 	TaskProbes  bool         // the probe is the first call that asks when it is due
+	TaskDue     bool         // with TaskProbes: it is due, and has room for a probe
 	Held        Held         // by an operator
 	Transitions []Transition // the last few, newest first
 }

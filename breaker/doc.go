@@ -47,7 +47,7 @@
 // waits (Wanted). When Until has passed and work waits, a prober of the fleet
 // gets a lease, and the breaker is half-open. With TaskProbes, or after a probe
 // that was refused for what it asks (Unfit), the first call that asks then is
-// the probe, unless it is admitted with [NoProbe].
+// the probe, unless it is admitted with [NoProbe]. Status.TaskDue tells when.
 //
 // Half-open rejects every call; it lends at most Probes leases at a time and, in
 // one round, as many as Probes or ProbeSuccesses, whichever is more. A round is

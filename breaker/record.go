@@ -209,6 +209,7 @@ func (r Record) status(key Key, now int64, s Settings) Status {
 			st.Until = time.UnixMilli(until)
 		}
 		st.Cooldown = millis(r.doubled(&s))
+		st.TaskDue = st.TaskProbes && r.dueAt(&s) <= now
 	}
 	st.Failures, _ = r.failures()
 	st.Results = len(r.Ring)

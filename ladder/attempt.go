@@ -250,7 +250,7 @@ func (a *attempt) sleep(d time.Duration) move {
 
 // admit asks the breaker.
 func (a *attempt) admit(r *rung) (breaker.Ticket, move) {
-	ticket, err := a.l.breakers.Admit(a.ctx, r.key)
+	ticket, err := a.once(r)
 	var open *breaker.OpenError
 	switch {
 	case err == nil:
@@ -259,6 +259,11 @@ func (a *attempt) admit(r *rung) (breaker.Ticket, move) {
 		return ticket, a.storeFailed(fmt.Errorf("ask breaker %s: %w", r.key.Model, err))
 	}
 	now := a.l.now()
+	if a.r.NoProbe {
+		if ticket, m := a.standIn(r); m != next {
+			return ticket, m
+		}
+	}
 	if a.out.Progress.FirstRefused.IsZero() {
 		a.out.Progress.FirstRefused = now
 	}

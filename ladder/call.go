@@ -37,7 +37,7 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 	if cut && e != nil && e.Kind == provider.Timeout {
 		e = canceled(e, "the line's time was up during the call")
 	}
-	a.record(r, started, took, ans, e)
+	a.record(r, t, started, took, ans, e)
 	if isPanic(err) {
 		return a.fail(e)
 	}
@@ -95,13 +95,13 @@ func (a *attempt) idempotencyKey(r *rung) string {
 	return "nightshift-" + hex.EncodeToString(sum[:16])
 }
 
-func (a *attempt) record(r *rung, started time.Time, took time.Duration, ans provider.Answer, e *provider.Error) {
+func (a *attempt) record(r *rung, t breaker.Ticket, started time.Time, took time.Duration, ans provider.Answer, e *provider.Error) {
 	c := newCall(r.key.Model, r.price, started, took, ans, e)
 	a.calls++
 	a.out.Progress.Calls = append(a.out.Progress.Calls, c)
 	a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
 	a.l.observer.Called(CallEvent{
-		Purpose: ForLine, Key: r.key, Call: c, Latency: took, StatusCode: statusOf(ans, e),
+		Purpose: ForLine, Scope: t.Scope, Key: r.key, Call: c, Latency: took, StatusCode: statusOf(ans, e),
 		Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,
 	})
 }
@@ -129,9 +129,13 @@ func statusOf(ans provider.Answer, e *provider.Error) int {
 // report tells the breaker, on a context that outlives the attempt's. A report
 // that is lost costs a breaker one outcome, or a probe its lease: never the line.
 func (a *attempt) report(t breaker.Ticket, e *provider.Error, took time.Duration) {
+	a.tell(t, evidence(e, took))
+}
+
+func (a *attempt) tell(t breaker.Ticket, rep breaker.Report) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
 	defer cancel()
-	if err := a.l.breakers.Report(ctx, t, evidence(e, took)); err != nil {
+	if err := a.l.breakers.Report(ctx, t, rep); err != nil {
 		a.l.log.WarnContext(ctx, "report to breaker failed", "model", t.Key.Model, "error", err)
 	}
 }

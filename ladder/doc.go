@@ -22,6 +22,8 @@
 //     falls through open breakers straight to a text rung below them: a text
 //     without a condition is always admissible, and that is what its author
 //     asked for.
+//   - A line that must not be a probe (NoProbe) has a probe of ours sent in its
+//     place when its breaker waits for one by a line; see stand_in.go.
 //   - A parked model (after a 429) is waited for while the line's patience
 //     lasts: under 30 s in the attempt, longer as a deferral, which keeps the
 //     quality that the ladder's order asks for. After that, the next rung.

@@ -22,7 +22,10 @@ type Request struct {
 	Rung       int             // the first rung to try
 	Deadline   time.Time       // zero: none
 	// Margin is the time before Deadline at which an at_deadline rung must go.
-	Margin   time.Duration
+	Margin time.Duration
+	// NoProbe keeps the line's call from being the probe of a breaker, because
+	// repeating it would do harm.
+	NoProbe  bool
 	Retries  int      // the queue's budget; with it, max_calls has its default
 	Progress Progress // what earlier attempts did
 	// Stop, once closed, ends the attempt softly: a call in flight finishes and

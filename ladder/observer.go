@@ -21,7 +21,8 @@ const (
 type CallEvent struct {
 	Purpose Purpose
 	Key     breaker.Key
-	// Scope is the level that a probe is for; "" of other calls.
+	// Scope is the level that the call probes, be it a line's or one of ours; ""
+	// of other calls.
 	Scope breaker.Scope
 	// Call is the record that stands in the line's progress: kind, time, cost,
 	// usage, request ID.

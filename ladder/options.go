@@ -26,6 +26,9 @@ type Options struct {
 	Callers  map[string]Caller
 	Breakers Breakers
 	Parks    Parks
+	// Prober sends the probes that lines may not be themselves (Request.NoProbe).
+	// nil: as a last resort, such a line is the probe after all.
+	Prober *Prober
 	// Sleeper waits inside an attempt. Defaults to timers.
 	Sleeper Sleeper
 	// Now is the clock. Defaults to time.Now.
@@ -49,6 +52,7 @@ type Ladder struct {
 	rungs        []rung
 	breakers     Breakers
 	parks        Parks
+	prober       *Prober
 	sleeper      Sleeper
 	now          func() time.Time
 	rand         func() float64
@@ -82,7 +86,7 @@ func New(o Options) (*Ladder, error) {
 		patience:     o.Ladder.Patience,
 		maxCalls:     o.Ladder.MaxCalls,
 		nextOnFilter: o.Ladder.OnFilter == "next",
-		breakers:     o.Breakers, parks: o.Parks, sleeper: o.Sleeper,
+		breakers:     o.Breakers, parks: o.Parks, prober: o.Prober, sleeper: o.Sleeper,
 		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,
 	}
 	l.setDefaults()

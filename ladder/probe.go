@@ -124,6 +124,13 @@ func (p *Prober) follow(ctx context.Context, key breaker.Key, e *provider.Error)
 	}
 }
 
+// refused says that the model refused a probe of ours before.
+func (p *Prober) refused(key breaker.Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.warned[key.Model]
+}
+
 func (p *Prober) warnOnce(ctx context.Context, key breaker.Key, e *provider.Error) {
 	p.mu.Lock()
 	first := !p.warned[key.Model]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nightshift/batch"
+	"nightshift/breaker"
 )
 
 // Backlog is what the keeper needs of package batch.
@@ -22,16 +23,32 @@ type Backlog interface {
 	TextsOut(ctx context.Context, id string, epoch int64, preset batch.Preset) (ended int, err error)
 }
 
-// Breakers tells the keeper which models are open, by their configuration key.
+// Breakers tells the keeper how the breakers of models stand.
 type Breakers interface {
-	Open(ctx context.Context, models []string) (map[string]bool, error)
+	// Doors answers by the models' configuration keys; those that it does not
+	// know are left out.
+	Doors(ctx context.Context, models []string) (map[string]Door, error)
+}
+
+// Door is how the breakers of a model stand to a waiting line.
+type Door struct {
+	Open  bool  // calls pass
+	Probe Probe // that a waiting line has to be now; zero: none
+}
+
+// Probe is one that only a waiting line can be, and is due. State and Until tell
+// one probe of a breaker from the next.
+type Probe struct {
+	Breaker string // the model's, or its parent's
+	State   breaker.State
+	Until   time.Time
 }
 
 // The keeper's rhythm.
 const (
 	tickEvery  = 100 * time.Millisecond // releases
 	leadEvery  = 2 * time.Second        // renews the lease of 10 s
-	wakeEvery  = 500 * time.Millisecond // looks for breakers that closed
+	wakeEvery  = 500 * time.Millisecond // looks for breakers that closed or want a line as their probe
 	sweepEvery = 10 * time.Second       // looks for tasks that vanished
 	// tickLimit bounds one round, so that a silent Redis cannot hold the keeper
 	// beyond its lease.
@@ -39,8 +56,9 @@ const (
 )
 
 // Keeper is the leased background role, one in the fleet: it releases lines,
-// gives texts to those whose deadline is near, where their ladder has one, ends those of cancelled and expired batches, wakes those whose breaker closed
-// and brings back tasks that vanished.
+// gives texts to those whose deadline is near, where their ladder has one, ends
+// those of cancelled and expired batches, wakes those whose breaker closed or
+// wants one as its probe, and brings back tasks that vanished.
 type Keeper struct {
 	id       string
 	fleet    *Fleet
@@ -63,12 +81,13 @@ type Keeper struct {
 	told             time.Time
 	woken            map[string]time.Time // task ID -> the wake time it had
 	texts            map[string]*textRun  // by batch, of those near their deadline
+	probed           map[string]Probe     // breaker -> the last probe that a line was woken for
 }
 
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
-		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{},
+		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{}, probed: map[string]Probe{},
 		lastResorts: o.LastResorts, texts: map[string]*textRun{},
 	}
 }
@@ -150,6 +169,7 @@ func (k *Keeper) lead(ctx context.Context) bool {
 		k.log.Info("this worker is the keeper now", "worker", k.id, "epoch", epoch)
 		clear(k.woken)
 		clear(k.texts)
+		clear(k.probed)
 	}
 	return epoch > 0
 }

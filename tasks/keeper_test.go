@@ -283,15 +283,15 @@ func TestDeadlinesAreOfTheClockOfRedis(t *testing.T) {
 func TestUnknownBreakersWakeNobody(t *testing.T) {
 	e := batch.OutEntry{Wait: batch.Wait{Open: "p/a p/z"}}
 	for name, c := range map[string]struct {
-		open map[string]bool
-		want bool
+		doors map[string]Door
+		want  bool
 	}{
-		"both open":        {map[string]bool{"p/a": true, "p/z": true}, false},
-		"one is unknown":   {map[string]bool{"p/a": true}, false},
+		"both shut":        {map[string]Door{"p/a": {}, "p/z": {}}, false},
+		"one is unknown":   {map[string]Door{"p/a": {}}, false},
 		"none is known":    {nil, false},
-		"the known closed": {map[string]bool{"p/a": false}, true},
+		"the known closed": {map[string]Door{"p/a": {Open: true}}, true},
 	} {
-		if got := anyClosed(e, c.open); got != c.want {
+		if got := anyClosed(e, c.doors); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

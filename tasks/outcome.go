@@ -79,7 +79,9 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 	})
 	w := ladder.First(out.Waits)
 	h.pace.postpone(until, now)
-	wait := batch.Wait{Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits)}
+	wait := batch.Wait{
+		Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits), NoProbe: b.Line.NoProbe,
+	}
 	h.obs.Deferred(h.queue.Name, wait.Reason)
 	return h.suspend(l, out.Progress, wait, &Deferral{wait.Model, wait.Reason, until})
 }

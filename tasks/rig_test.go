@@ -92,20 +92,20 @@ type silent struct{}
 func (silent) Deferred(string, string)               {}
 func (silent) LinesEnded(string, batch.Outcome, int) {}
 
-// doors says which models are open to the keeper.
+// doors says to the keeper which models' breakers are open.
 type doors struct {
 	mu   sync.Mutex
 	open map[string]bool
 }
 
-func (d *doors) Open(context.Context, []string) (map[string]bool, error) {
+func (d *doors) Doors(context.Context, []string) (map[string]Door, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	open := map[string]bool{}
+	all := map[string]Door{}
 	for m, is := range d.open {
-		open[m] = is
+		all[m] = Door{Open: !is}
 	}
-	return open, nil
+	return all, nil
 }
 
 func (d *doors) set(model string, open bool) {

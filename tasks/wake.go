@@ -11,9 +11,36 @@ import (
 	"nightshift/breaker"
 )
 
-// wakeUp wakes up to room lines that wait for a breaker which is closed now,
-// and returns how many.
+// wakeUp wakes up to room lines that wait for a breaker which is closed now, and
+// one line for each breaker that only a waiting line can probe and that is due;
+// it returns how many.
 func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Backlog, room int) (int, error) {
+	waiting, err := k.waiting(ctx, backlogs)
+	if err != nil {
+		return 0, err
+	}
+	k.forgetWoken()
+	doors, err := k.doors(ctx, waiting)
+	if err != nil {
+		return 0, fmt.Errorf("ask breakers: %w", err)
+	}
+	n, err := k.wakeProbes(queue, waiting, doors)
+	for _, e := range waiting {
+		if n >= room || err != nil || ctx.Err() != nil {
+			break
+		}
+		if !anyClosed(e, doors) || k.woken[TaskID(e.Ref)].Equal(e.Wait.Until) {
+			continue
+		}
+		if err = k.wake(queue, e); err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// waiting returns the lines that wait for breakers and that no attempt holds.
+func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch.OutEntry, error) {
 	var waiting []batch.OutEntry
 	for _, b := range backlogs {
 		if !anyDeferred(b) {
@@ -21,7 +48,7 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 		}
 		out, err := k.backlog.Out(ctx, b.ID)
 		if err != nil {
-			return 0, fmt.Errorf("read released lines of %s: %w", b.ID, err)
+			return nil, fmt.Errorf("read released lines of %s: %w", b.ID, err)
 		}
 		for _, e := range out {
 			if !e.Leased && e.Wait.Open != "" {
@@ -29,27 +56,49 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 			}
 		}
 	}
-	k.forgetWoken()
-	open, err := k.openModels(ctx, waiting)
-	if err != nil {
-		return 0, fmt.Errorf("ask breakers: %w", err)
+	return waiting, nil
+}
+
+func (k *Keeper) wake(queue string, e batch.OutEntry) error {
+	if err := k.queue.wake(queue, e.Ref); err != nil {
+		return err
 	}
+	k.woken[TaskID(e.Ref)] = e.Wait.Until
+	return nil
+}
+
+// wakeProbes wakes a line for each probe that is due, once a probe, and returns
+// how many. Should that line not come to it, the others ask when their own time
+// has come.
+func (k *Keeper) wakeProbes(queue string, waiting []batch.OutEntry, doors map[string]Door) (int, error) {
 	n := 0
-	for _, e := range waiting {
-		if n >= room || ctx.Err() != nil {
-			break
-		}
-		id := TaskID(e.Ref)
-		if !anyClosed(e, open) || k.woken[id].Equal(e.Wait.Until) {
+	for probe, e := range probers(waiting, doors) {
+		if k.probed[probe.Breaker] == probe {
 			continue
 		}
-		if err := k.queue.wake(queue, e.Ref); err != nil {
+		if err := k.wake(queue, e); err != nil {
 			return n, err
 		}
-		k.woken[id] = e.Wait.Until
+		k.probed[probe.Breaker] = probe
 		n++
 	}
 	return n, nil
+}
+
+// probers returns the line to wake for each probe that is due: the first that
+// may be the probe itself, else the first that has one of ours sent.
+func probers(waiting []batch.OutEntry, doors map[string]Door) map[Probe]batch.OutEntry {
+	lines := map[Probe]batch.OutEntry{}
+	for _, e := range waiting {
+		for _, m := range strings.Fields(e.Wait.Open) {
+			probe := doors[m].Probe
+			has, taken := lines[probe]
+			if probe != (Probe{}) && (!taken || has.Wait.NoProbe && !e.Wait.NoProbe) {
+				lines[probe] = e
+			}
+		}
+	}
+	return lines
 }
 
 func anyDeferred(b batch.Backlog) bool {
@@ -64,11 +113,8 @@ func anyDeferred(b batch.Backlog) bool {
 // anyClosed says whether a breaker that refused the line is closed now. One
 // that this process does not know, because its configuration is another, is not
 // taken for closed: its lines would be woken for nothing, again and again.
-func anyClosed(e batch.OutEntry, open map[string]bool) bool {
-	return slices.ContainsFunc(strings.Fields(e.Wait.Open), func(m string) bool {
-		is, known := open[m]
-		return known && !is
-	})
+func anyClosed(e batch.OutEntry, doors map[string]Door) bool {
+	return slices.ContainsFunc(strings.Fields(e.Wait.Open), func(m string) bool { return doors[m].Open })
 }
 
 // forgetWoken drops what can no longer be woken twice.
@@ -81,8 +127,8 @@ func (k *Keeper) forgetWoken() {
 	}
 }
 
-// openModels asks which of the models are open now.
-func (k *Keeper) openModels(ctx context.Context, entries []batch.OutEntry) (map[string]bool, error) {
+// doors asks about the models that the lines wait for.
+func (k *Keeper) doors(ctx context.Context, entries []batch.OutEntry) (map[string]Door, error) {
 	seen := map[string]bool{}
 	var models []string
 	for _, e := range entries {
@@ -96,7 +142,7 @@ func (k *Keeper) openModels(ctx context.Context, entries []batch.OutEntry) (map[
 	if len(models) == 0 {
 		return nil, nil
 	}
-	return k.breakers.Open(ctx, models)
+	return k.breakers.Doors(ctx, models)
 }
 
 // BreakerKeys adapts a breaker store to what the keeper asks.
@@ -107,9 +153,9 @@ type BreakerKeys struct {
 	Keys map[string]breaker.Key // by the model's configuration key
 }
 
-// Open implements Breakers. A model whose parent is open is not open to calls,
+// Doors implements Breakers. A model whose parent is open is not open to calls,
 // whatever its own breaker says.
-func (b BreakerKeys) Open(ctx context.Context, models []string) (map[string]bool, error) {
+func (b BreakerKeys) Doors(ctx context.Context, models []string) (map[string]Door, error) {
 	var keys []breaker.Key
 	for _, m := range models {
 		if k, ok := b.Keys[m]; ok {
@@ -120,13 +166,31 @@ func (b BreakerKeys) Open(ctx context.Context, models []string) (map[string]bool
 	if err != nil {
 		return nil, err
 	}
-	shut := map[breaker.Key]bool{}
+	states := map[breaker.Key]breaker.Status{}
 	for _, s := range all {
-		shut[s.Key] = s.State != breaker.Closed
+		states[s.Key] = s
 	}
-	open := map[string]bool{}
+	doors := map[string]Door{}
 	for _, k := range keys {
-		open[k.Model] = shut[k] || shut[k.Parent()]
+		doors[k.Model] = door(states[k], states[k.Parent()])
 	}
-	return open, nil
+	return doors, nil
+}
+
+// door is what the breakers of a model and its parent say together: the parent
+// is probed through a model that is not shut by itself.
+func door(model, parent breaker.Status) Door {
+	shut := parent
+	switch {
+	case parent.State == breaker.Closed && model.State == breaker.Closed:
+		return Door{Open: true}
+	case parent.State == breaker.Closed:
+		shut = model
+	case model.State != breaker.Closed && !model.TaskDue:
+		return Door{}
+	}
+	if !shut.TaskDue {
+		return Door{}
+	}
+	return Door{Probe: Probe{Breaker: shut.Key.String(), State: shut.State, Until: shut.Until}}
 }

@@ -4,35 +4,84 @@ import (
 	"context"
 	"maps"
 	"testing"
+	"time"
 
+	"nightshift/batch"
 	"nightshift/breaker"
 )
 
-// states is a breaker store by what is open.
-type states map[breaker.Key]bool
+// states is a breaker store by what is not closed.
+type states map[breaker.Key]breaker.Status
 
 func (s states) List(_ context.Context, keys []breaker.Key) ([]breaker.Status, error) {
 	var all []breaker.Status
 	for _, k := range keys {
-		st := breaker.Status{Key: k, State: breaker.Closed}
-		if s[k] {
-			st.State = breaker.Open
+		st := breaker.Status{State: breaker.Closed}
+		if is, ok := s[k]; ok {
+			st = is
 		}
+		st.Key = k
 		all = append(all, st)
 	}
 	return all, nil
 }
 
-func TestAModelUnderAnOpenParentIsOpen(t *testing.T) {
+func TestAModelUnderAnOpenParentIsShut(t *testing.T) {
 	a := breaker.Key{Provider: "p", Model: "p/a"}
 	east := breaker.Key{Provider: "p", Model: "p/b", Region: "east"}
 	other := breaker.Key{Provider: "q", Model: "q/c"}
+	open := breaker.Status{State: breaker.Open}
 	b := BreakerKeys{
-		Store: states{a.Parent(): true, other: true},
+		Store: states{a.Parent(): open, other: open},
 		Keys:  map[string]breaker.Key{"p/a": a, "p/b": east, "q/c": other},
 	}
-	open, err := b.Open(t.Context(), []string{"p/a", "p/b", "q/c", "gone"})
-	if want := map[string]bool{"p/a": true, "p/b": false, "q/c": true}; err != nil || !maps.Equal(open, want) {
-		t.Errorf("open %v, %v, want %v", open, err, want)
+	doors, err := b.Doors(t.Context(), []string{"p/a", "p/b", "q/c", "gone"})
+	if want := map[string]Door{"p/a": {}, "p/b": {Open: true}, "q/c": {}}; err != nil || !maps.Equal(doors, want) {
+		t.Errorf("doors %v, %v, want %v", doors, err, want)
+	}
+}
+
+func TestWhichProbeALineHasToBe(t *testing.T) {
+	until := time.UnixMilli(1000)
+	closed := breaker.Status{Key: breaker.Key{Provider: "p", Model: "p/a"}, State: breaker.Closed}
+	shut, due := closed, closed
+	shut.State, due.State = breaker.Open, breaker.Open
+	due.TaskDue, due.Until = true, until
+	up := func(s breaker.Status) breaker.Status { s.Key = s.Key.Parent(); return s }
+	own, parents := Probe{"p/a", breaker.Open, until}, Probe{"p", breaker.Open, until}
+	for name, c := range map[string]struct {
+		model, parent breaker.Status
+		want          Door
+	}{
+		"both closed":                 {closed, closed, Door{Open: true}},
+		"the model is due":            {due, closed, Door{Probe: own}},
+		"the model is not":            {shut, closed, Door{}},
+		"the parent is due":           {closed, due, Door{Probe: parents}},
+		"both are due":                {due, due, Door{Probe: parents}},
+		"the parent is not":           {due, shut, Door{}},
+		"the model is shut by itself": {shut, due, Door{}},
+	} {
+		if got := door(c.model, up(c.parent)); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// One line a probe, whatever the number of models and lines that wait for it,
+// and none of those that must not be one while another waits.
+func TestOneLineIsWokenForAProbe(t *testing.T) {
+	waits := func(line int64, open string, noProbe bool) batch.OutEntry {
+		return batch.OutEntry{Ref: batch.Ref{Batch: "b", Line: line}, Wait: batch.Wait{Open: open, NoProbe: noProbe}}
+	}
+	parent, model := Probe{Breaker: "p"}, Probe{Breaker: "q/c"}
+	doors := map[string]Door{"p/a": {Probe: parent}, "p/b": {Probe: parent}, "q/c": {Probe: model}, "q/d": {}, "q/e": {Open: true}}
+	got := map[Probe]int64{}
+	for p, e := range probers([]batch.OutEntry{
+		waits(1, "q/d", false), waits(2, "p/a q/c", true), waits(3, "q/d p/b", false), waits(4, "p/a", false), waits(5, "q/e gone", false),
+	}, doors) {
+		got[p] = e.Ref.Line
+	}
+	if want := map[Probe]int64{parent: 3, model: 2}; !maps.Equal(got, want) {
+		t.Errorf("woken %v, want %v", got, want)
 	}
 }

@@ -96,13 +96,15 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	}
 	a.calls = calls
 	breakers, parked := fallback(a.conn, watch.metrics, log), parksOf(a.conn, log)
-	climbs, err := ladders(a.conn, breakers, parked, queues, calls, watch, log)
-	if err != nil {
-		return err
-	}
 	prober, err := ladder.NewProber(ladder.ProberOptions{
 		Models: cfg.Models, Callers: calls, Parks: parked, Logger: log, Observer: watch,
 	})
+	if err != nil {
+		return err
+	}
+	climbs, err := ladders(cfg, ladder.Options{
+		Models: cfg.Models, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Logger: log, Observer: watch,
+	}, queues)
 	if err != nil {
 		return err
 	}

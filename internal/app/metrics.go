@@ -50,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 	m := &Metrics{
 		transitions: counter("breaker_transitions_total", "Changes of a breaker's state that this process caused.",
 			"scope", "provider", "model", "region", "to"),
-		probes: counter("probes_total", "Synthetic probes of open breakers, by the kind of their outcome.",
+		probes: counter("probes_total", "Probes of open breakers, also where a line is the probe, by the kind of their outcome.",
 			"scope", "provider", "model", "region", "result"),
 		calls: counter("calls_total", "Calls to providers, probes included, by the kind of their outcome.",
 			"provider", "model", "region", "kind"),
@@ -120,7 +120,7 @@ func (m *Metrics) Transition(t breaker.Transition) {
 	m.transitions.WithLabelValues(string(t.Scope), t.Key.Provider, modelOf(t.Scope, t.Key), t.Key.Region, string(t.To)).Inc()
 }
 
-// Probe counts a synthetic probe; its call is counted by Call as well.
+// Probe counts a probe, a line's or one of ours; its call is counted by Call as well.
 func (m *Metrics) Probe(scope breaker.Scope, k breaker.Key, result provider.Kind) {
 	m.probes.WithLabelValues(string(scope), k.Provider, modelOf(scope, k), k.Region, string(result)).Inc()
 }

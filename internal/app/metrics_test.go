@@ -118,7 +118,7 @@ nightshift_breaker_transitions_total{model="",provider="openai",region="eastus",
 nightshift_breaker_transitions_total{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",to="closed"} 0
 nightshift_breaker_transitions_total{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",to="half_open"} 0
 nightshift_breaker_transitions_total{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",to="open"} 1
-# HELP nightshift_probes_total Synthetic probes of open breakers, by the kind of their outcome.
+# HELP nightshift_probes_total Probes of open breakers, also where a line is the probe, by the kind of their outcome.
 # TYPE nightshift_probes_total counter
 nightshift_probes_total{model="local/llama3.1:8b",provider="local",region="",result="ok",scope="model"} 1
 nightshift_probes_total{model="openai/gpt-4o",provider="openai",region="eastus",result="unavailable",scope="model"} 1

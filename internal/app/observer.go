@@ -38,7 +38,7 @@ func (w *watching) Transition(t breaker.Transition) {
 func (w *watching) Called(e ladder.CallEvent) {
 	w.log.Debug("call", "model", e.Key.Model, "kind", e.Call.Kind, "latency_ms", e.Call.LatencyMS, "purpose", e.Purpose)
 	w.metrics.Call(e.Key, e.Purpose, e.Call)
-	if e.Purpose == ladder.ForProbe {
+	if e.Scope != "" {
 		w.metrics.Probe(e.Scope, e.Key, e.Call.Kind)
 	}
 	if w.more != nil {

@@ -108,17 +108,15 @@ func fallback(c *Conn, m *Metrics, log *slog.Logger) *breaker.Fallback {
 	return breaker.NewFallback(c.Breakers, own, breaker.FallbackOptions{Logger: log, OnChange: m.Fallback})
 }
 
-// ladders builds the ladders that the given queues climb.
-func ladders(c *Conn, breakers ladder.Breakers, parks ladder.Parks, queues []config.Queue, calls adapters, obs ladder.Observer, log *slog.Logger) (map[string]*ladder.Ladder, error) {
+// ladders builds the ladders that the given queues climb, of the parts that they share.
+func ladders(cfg *config.Config, parts ladder.Options, queues []config.Queue) (map[string]*ladder.Ladder, error) {
 	all := map[string]*ladder.Ladder{}
 	for _, q := range queues {
 		if all[q.Ladder] != nil {
 			continue
 		}
-		l, err := ladder.New(ladder.Options{
-			Ladder: c.Config.Ladders[q.Ladder], Models: c.Config.Models, Callers: calls,
-			Breakers: breakers, Parks: parks, Logger: log, Observer: obs,
-		})
+		parts.Ladder = cfg.Ladders[q.Ladder]
+		l, err := ladder.New(parts)
 		if err != nil {
 			return nil, err
 		}
