@@ -115,12 +115,12 @@ func (p *program) probe(s, parent breaker.Status, now time.Time) string {
 		return "none while it is held"
 	case s.Key != parent.Key && parent.State != breaker.Closed:
 		return "none before " + parent.Key.String() + " is closed"
-	case s.TaskProbes && due:
-		return "the next line that asks for it"
-	case s.TaskProbes:
-		return "the first line that asks for it from " + p.when(s.Until, now) + " on"
 	case !s.Wanted:
 		return "none until a line asks for it"
+	case s.TaskProbes && due:
+		return "due now: a waiting line is woken for it"
+	case s.TaskProbes:
+		return "a waiting line at " + p.when(s.Until, now)
 	case due:
 		return "due now"
 	}

@@ -73,7 +73,7 @@ func TestBreakersExplainThemselves(t *testing.T) {
 		`  openai/waiting .*\n      reason: unavailable: status 503: the server .*\n              .*\n(              .*\n)?      probe: next at ` + at + ` \(in 2\ds\)\n`,
 		`  openai/probing +model +half-open .*\n.*\n      probe: 1 in flight, at most until ` + at + ` \(in 1\ds\)\n`,
 		`  openai/unwanted .*\n.*\n      probe: none until a line asks for it\n`,
-		`  openai/by-task .*\n.*\n      probe: the first line that asks for it from ` + at + ` \(in 4m1\ds\) on\n`,
+		`  openai/by-task .*\n.*\n      probe: a waiting line at ` + at + ` \(in 4m1\ds\)\n`,
 		`  openai/worse .* -\n      outputs: 12 of the last 50 invalid \(24%\)\n`,
 		`  openai/held-for-good .* for good\n      held: open by anna@desk since ` + at + `, until it is closed or reset\n      probe: none while it is held\n`,
 		`  openai/held-closed +model +closed .* -\n      held: closed by anna@desk since ` + at + `, until ` + at + ` \(in (30m|29m59s)\)\n`,
