@@ -19,7 +19,7 @@ func (c *checker) provider(p Provider) {
 		c.report(at, "the name nightshift is taken: it answers for text rungs", "rename it")
 	}
 	c.baseURL(at.child("base_url"), p.BaseURL)
-	if p.BaseURL == "" && p.API == "openai" && c.needsBaseURL(p.Name) && !c.problems.under(at.child("base_url").String()) {
+	if p.BaseURL == "" && c.needsBaseURL(p.Name) && !c.problems.under(at.child("base_url").String()) {
 		c.report(at, "base_url is missing", "say where it is, as in http://127.0.0.1:11434/v1")
 	}
 	if p.APIKeyEnv != "" && p.APIKeyFile != "" {
@@ -70,8 +70,17 @@ func (c *checker) baseURL(p path, text string) {
 		c.report(p, "a key or password does not belong in the address", "name it with api_key_env")
 	case u.RawQuery != "" || u.Fragment != "":
 		c.report(p, "the address may not have a part after ? or #", remedy)
-	case strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/chat/completions"):
-		c.report(p, "the address ends in /chat/completions, which is added to it", "delete that part")
+	default:
+		c.endpointInAddress(p, strings.TrimSuffix(u.Path, "/"))
+	}
+}
+
+// endpointInAddress reports an endpoint at the end of an address.
+func (c *checker) endpointInAddress(p path, address string) {
+	for _, endpoint := range []string{"/chat/completions", "/messages"} {
+		if strings.HasSuffix(address, endpoint) {
+			c.report(p, "the address ends in "+endpoint+", which is added to it", "delete that part")
+		}
 	}
 }
 

@@ -20,7 +20,6 @@ type LaterKey struct {
 // Later returns the keys to come. Who brings a behaviour deletes its row.
 func Later() []LaterKey {
 	return []LaterKey{
-		{"providers.*.api", "openai"},
 		{"models.*.limits.rpm", 0},
 		{"models.*.limits.tpm", 0},
 		{"models.*.limits.concurrency", 0},

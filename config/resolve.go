@@ -26,6 +26,20 @@ func silence(tier string) time.Duration {
 // go to OpenAI because a line was forgotten.
 const openAIBaseURL = "https://api.openai.com/v1"
 
+// anthropicBaseURL is the address of a provider of Anthropic's API that gives
+// none, whatever its name: nobody has this API without having asked for it.
+const anthropicBaseURL = "https://api.anthropic.com"
+
+func defaultBaseURL(p Provider) string {
+	switch {
+	case p.API == "anthropic":
+		return anthropicBaseURL
+	case p.Name == "openai":
+		return openAIBaseURL
+	}
+	return ""
+}
+
 // resolve fills in what is inherited: from the provider, the tier and the
 // breaker block. Relative paths start at dir.
 func (d *decoder) resolve(cfg *Config, dir string) {
@@ -35,8 +49,8 @@ func (d *decoder) resolve(cfg *Config, dir string) {
 		cfg.Redis.Source = FromDefault
 	}
 	for name, p := range cfg.Providers {
-		if p.BaseURL == "" && name == "openai" {
-			p.BaseURL = openAIBaseURL
+		if p.BaseURL == "" {
+			p.BaseURL = defaultBaseURL(p)
 		}
 		if p.APIKeyFile != "" && !filepath.IsAbs(p.APIKeyFile) {
 			p.APIKeyFile = filepath.Join(dir, p.APIKeyFile)

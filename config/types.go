@@ -43,9 +43,9 @@ type Redis struct {
 // Provider is one endpoint with one key.
 type Provider struct {
 	Name string `yaml:"-"`
-	// The API that it speaks.
+	// The API that it speaks: OpenAI's chat completions, or Anthropic's Messages API. Requests and results have OpenAI's shape with both; [providers.md](providers.md) says what is carried over.
 	API string `yaml:"api" enum:"openai,anthropic" default:"openai"`
-	// The address up to and including the version, e.g. `http://127.0.0.1:11434/v1`. Required, but for a provider named `openai`.
+	// The address up to and including the version, e.g. `http://127.0.0.1:11434/v1`; with `api: anthropic` the version may also be left off. Required, but for a provider named `openai` and for `api: anthropic`, whose default is `https://api.anthropic.com`.
 	BaseURL string `yaml:"base_url"`
 	// The environment variable that holds the key. Without it and `api_key_file`, no key is sent.
 	APIKeyEnv string `yaml:"api_key_env"`

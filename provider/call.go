@@ -32,7 +32,7 @@ type Request struct {
 type Answer struct {
 	StatusCode   int
 	RequestID    string          // the provider's, from its headers; may be ""
-	Body         json.RawMessage // the provider's body, unchanged
+	Body         json.RawMessage // the provider's body, unchanged, or what it is in the shape of a chat completion
 	Usage        Usage
 	FinishReason string // of the first choice, e.g. "stop", "length"
 	// FirstToken is how long the first token took; 0: not known, as of an

@@ -126,7 +126,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 	for learned := false; ; learned = true {
 		x := &exchange{
 			idempotencyKey: r.IdempotencyKey + v.suffix(), maxBody: a.maxResponse,
-			watch: w, streamed: v.streamed(), choices: p.choices(),
+			watch: w, streamed: v.streamed(), choices: p.choices(), join: (*exchange).readEvents,
 		}
 		if r.IdempotencyKey == "" {
 			x.idempotencyKey = ""

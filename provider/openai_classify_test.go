@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// entry is one response of testdata/openai, as a provider sent it.
+// entry is one response of testdata, as a provider sent it.
 type entry struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers"`
@@ -36,10 +36,12 @@ func (e entry) body() []byte {
 	return []byte(e.Text)
 }
 
-// corpus reads every entry, by its name.
-func corpus(t testing.TB) map[string]entry {
+// corpus reads every entry of the OpenAI family, by its name.
+func corpus(t testing.TB) map[string]entry { return corpusOf(t, "openai") }
+
+func corpusOf(t testing.TB, family string) map[string]entry {
 	t.Helper()
-	files, err := filepath.Glob("testdata/openai/*.json")
+	files, err := filepath.Glob("testdata/" + family + "/*.json")
 	if err != nil || len(files) < 50 {
 		t.Fatalf("%d entries in the corpus: %v", len(files), err)
 	}

@@ -59,6 +59,8 @@ type exchange struct {
 	watch          *watch
 	streamed       bool // a stream is asked for
 	choices        int  // so are so many choices
+	// join puts the events of a stream together.
+	join func(x *exchange, s *events) (reading, error)
 
 	response *http.Response // nil where none came
 	reading

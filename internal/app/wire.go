@@ -79,8 +79,8 @@ type adapters map[string]ladder.Caller
 // Close ends their idle connections.
 func (a adapters) Close() {
 	for _, c := range a {
-		if o, ok := c.(*provider.OpenAI); ok {
-			o.Close()
+		if closer, ok := c.(interface{ Close() }); ok {
+			closer.Close()
 		}
 	}
 }
@@ -90,13 +90,15 @@ func callers(cfg *config.Config) (adapters, error) {
 	all := adapters{}
 	for name, m := range cfg.Models {
 		p := cfg.Providers[m.Provider]
-		if p.API != "openai" {
+		key := func(context.Context) (string, error) { return m.APIKey(os.LookupEnv) }
+		switch p.API {
+		case "openai":
+			all[name] = provider.NewOpenAI(provider.OpenAIOptions{BaseURL: m.BaseURL, Headers: p.Headers, Key: key})
+		case "anthropic":
+			all[name] = provider.NewAnthropic(provider.AnthropicOptions{BaseURL: m.BaseURL, Headers: p.Headers, Key: key})
+		default:
 			return nil, fmt.Errorf("model %s: api %q is not supported", name, p.API)
 		}
-		all[name] = provider.NewOpenAI(provider.OpenAIOptions{
-			BaseURL: m.BaseURL, Headers: p.Headers,
-			Key: func(context.Context) (string, error) { return m.APIKey(os.LookupEnv) },
-		})
 	}
 	return all, nil
 }

@@ -35,9 +35,10 @@ var helpers = map[string]struct{ by, imports []string }{
 // homes are the outside libraries with a place of their own: nobody else may
 // import them, in tests neither.
 var homes = map[string][]string{
-	"github.com/hibiken/asynq":    {"tasks", "dashboard"},
-	"github.com/hibiken/asynqmon": {"dashboard"},
-	"github.com/openai/openai-go": {"provider"},
+	"github.com/hibiken/asynq":               {"tasks", "dashboard"},
+	"github.com/hibiken/asynqmon":            {"dashboard"},
+	"github.com/openai/openai-go":            {"provider"},
+	"github.com/anthropics/anthropic-sdk-go": {"provider"},
 }
 
 // dashboardMayName are the names of asynq that asynqmon's options need.

@@ -16,19 +16,17 @@ const charsPerToken = 4
 
 // chatRequest is what the simulator reads of a request.
 type chatRequest struct {
-	Model               string    `json:"model"`
-	Messages            []message `json:"messages"`
-	MaxTokens           int       `json:"max_tokens"`
-	MaxCompletionTokens int       `json:"max_completion_tokens"`
-	N                   int       `json:"n"`
-	LogProbs            bool      `json:"logprobs"`
-	ReasoningEffort     string    `json:"reasoning_effort"`
-	Tools               []struct {
-		Function function `json:"function"`
-	} `json:"tools"`
-	ToolChoice     json.RawMessage `json:"tool_choice"`
-	ParallelCalls  bool            `json:"parallel_tool_calls"`
-	ResponseFormat struct {
+	Model               string          `json:"model"`
+	Messages            []message       `json:"messages"`
+	MaxTokens           int             `json:"max_tokens"`
+	MaxCompletionTokens int             `json:"max_completion_tokens"`
+	N                   int             `json:"n"`
+	LogProbs            bool            `json:"logprobs"`
+	ReasoningEffort     string          `json:"reasoning_effort"`
+	Tools               []offered       `json:"tools"`
+	ToolChoice          json.RawMessage `json:"tool_choice"`
+	ParallelCalls       bool            `json:"parallel_tool_calls"`
+	ResponseFormat      struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
 
@@ -36,6 +34,18 @@ type chatRequest struct {
 	StreamOptions *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+
+	fromMessages bool // it came by the Messages API
+}
+
+// wantsUsage says whether a stream tells what it used; the Messages API's do.
+func (r chatRequest) wantsUsage() bool {
+	return r.fromMessages || r.StreamOptions != nil && r.StreamOptions.IncludeUsage
+}
+
+// offered is a tool that may be called.
+type offered struct {
+	Function function `json:"function"`
 }
 
 type message struct {

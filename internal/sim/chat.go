@@ -15,6 +15,7 @@ import (
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	mux.HandleFunc("POST /v1/messages", s.messages)
 	mux.HandleFunc("GET /v1/models", s.listModels)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
@@ -35,19 +36,24 @@ type plan struct {
 	firstToken, interval time.Duration // of a stream
 }
 
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) { s.serve(w, r, parseChat) }
+
+// parseChat reads a request, and what a provider would refuse it for.
+func parseChat(body []byte) (req chatRequest, problem string) {
+	if err := json.Unmarshal(body, &req); err != nil {
+		return req, "the body is not the JSON of a request"
+	}
+	return req, req.problem()
+}
+
+// serve answers a call of either API; a writer of the other one's translates.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func(body []byte) (chatRequest, string)) {
 	body, err := readBody(w, r) // to its end: only then is a client's going away noticed
 	if err != nil {
 		writeError(w, http.StatusBadRequest, "the body could not be read", "invalid_request_error", "")
 		return
 	}
-	var req chatRequest
-	problem := ""
-	if err := json.Unmarshal(body, &req); err != nil {
-		problem = "the body is not the JSON of a request"
-	} else {
-		problem = req.problem()
-	}
+	req, problem := parse(body)
 	begun := s.now()
 	call, epoch := s.log.begin(Call{
 		At: begun, Model: req.Model, IdempotencyKey: r.Header.Get("Idempotency-Key"), Digest: digest(body), Stream: req.Stream,
@@ -111,7 +117,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, req chatRequest,
 	}
 	switch {
 	case req.Stream:
-		s.stream(w, r, a.events(req.StreamOptions != nil && req.StreamOptions.IncludeUsage), p, call)
+		s.stream(w, r, a.events(req.wantsUsage()), p, call)
 	case p.fault != nil:
 		s.spoil(w, r, a, p.fault, call)
 	default:
