@@ -84,29 +84,6 @@ func TestWatchersLeaveIdleBreakersAlone(t *testing.T) {
 	})
 }
 
-func TestAnHourOfOutageTakesFewProbes(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, b *bundle) {
-		start := time.Now()
-		var probes atomic.Int32
-		stop := b.watch(8, proberFunc(func(context.Context, Key) Report {
-			probes.Add(1)
-			if time.Since(start) < time.Hour {
-				return Report{Outcome: Failure}
-			}
-			return Report{Outcome: Success}
-		}))
-		defer stop()
-		for time.Since(start) < time.Hour {
-			time.Sleep(b.rejected().RetryAfter) // the work that waits
-		}
-		time.Sleep(5*time.Minute + 2*time.Second)
-		b.wantState(Closed)
-		if n := probes.Load(); n > 16 { // 15 and the one that closes
-			t.Errorf("%d probes in an hour", n)
-		}
-	})
-}
-
 func TestCase01_AProberThatPanics(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context){
 		"panic":  func(context.Context) { panic("boom") },
