@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nightshift/breaker"
+	"nightshift/config"
 	"nightshift/internal/sim"
 	"nightshift/provider"
 )
@@ -16,15 +17,16 @@ import (
 // breakers in memory.
 type realBundle struct {
 	*bundle
-	sim    *sim.Server
-	store  *breaker.Memory
-	ladder *Ladder
-	prober *Prober
+	sim     *sim.Server
+	store   *breaker.Memory
+	callers map[string]Caller
+	ladder  *Ladder
+	prober  *Prober
 }
 
 // setupReal has every model meet the fault; "" is none.
 func setupReal(t *testing.T, tries int, fault sim.Kind, names ...string) *realBundle {
-	b := &realBundle{bundle: setup(t, names...), sim: sim.New(sim.Script{}, sim.Options{})}
+	b := &realBundle{bundle: setup(t, names...), sim: sim.New(sim.Script{}, sim.Options{}), callers: map[string]Caller{}}
 	if err := b.sim.Start("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +37,8 @@ func setupReal(t *testing.T, tries int, fault sim.Kind, names ...string) *realBu
 	})
 	adapter := provider.NewOpenAI(provider.OpenAIOptions{BaseURL: b.sim.URL()})
 	t.Cleanup(adapter.Close)
-	callers := map[string]Caller{}
 	for _, n := range names {
-		callers["p/"+n] = adapter
+		b.callers["p/"+n] = adapter
 		if fault != "" {
 			b.fault(n, fault)
 		}
@@ -48,19 +49,27 @@ func setupReal(t *testing.T, tries int, fault sim.Kind, names ...string) *realBu
 		}
 		return breaker.Settings{Window: 20, Failures: 3, Cooldown: 30 * time.Second}
 	}, b.Now)
+	b.build(nightly(tries, names...))
+	return b
+}
+
+// build makes the ladder and the prober, of the models as they are now.
+func (b *realBundle) build(c config.Ladder) {
+	b.t.Helper()
 	var err error
+	b.prober, err = NewProber(ProberOptions{
+		Models: b.models, Callers: b.callers, Parks: b.parks, Now: b.Now, Observer: b, Logger: testLogger(&b.log),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	b.ladder, err = New(Options{
-		Ladder: nightly(tries, names...), Models: b.models, Callers: callers, Breakers: b.store, Parks: b.parks,
+		Ladder: c, Models: b.models, Callers: b.callers, Breakers: b.store, Parks: b.parks, Prober: b.prober,
 		Sleeper: b, Now: b.Now, Rand: func() float64 { return 0 }, Observer: b,
 	})
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	b.prober, err = NewProber(ProberOptions{Models: b.models, Callers: callers, Parks: b.parks, Now: b.Now, Observer: b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 func (b *realBundle) fault(name string, k sim.Kind) {
@@ -77,8 +86,12 @@ func (b *realBundle) attempt() Outcome {
 }
 
 func (b *realBundle) status(name string) breaker.Status {
+	return b.listed(breaker.Key{Provider: "p", Model: "p/" + name})
+}
+
+func (b *realBundle) listed(k breaker.Key) breaker.Status {
 	b.t.Helper()
-	s, err := b.store.List(context.Background(), []breaker.Key{{Provider: "p", Model: "p/" + name}})
+	s, err := b.store.List(context.Background(), []breaker.Key{k})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -140,7 +153,7 @@ func TestRealKinds(t *testing.T) {
 		code  string
 		hits  int
 	}{
-		{"case 18: quota as 429", sim.Quota, Failed, "quota_exhausted", 1},
+		{"quota", sim.Quota, Failed, "quota_exhausted", 1},
 		{"refused key", sim.Unauthorized, Failed, "misconfigured", 1},
 		{"case 21: no choices", sim.EmptyChoices, Failed, "unavailable", 2},
 		{"a page in place of an answer", sim.HTML, Failed, "unavailable", 2},
@@ -162,11 +175,7 @@ func TestRealKinds(t *testing.T) {
 			if tc.fault == sim.Quota || tc.fault == sim.Unauthorized {
 				want = breaker.Open // for all models that share the key
 			}
-			parent, err := b.store.List(context.Background(), []breaker.Key{{Provider: "p"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, "state of the provider", parent[0].State, want)
+			same(t, "state of the provider", b.listed(breaker.Key{Provider: "p"}).State, want)
 		})
 	}
 }

@@ -24,6 +24,8 @@ func TestSimulatorsFaultsAreWhatTheySay(t *testing.T) {
 		sim.Filter:       {Kind: provider.ContentFiltered, StatusCode: 400},
 		sim.Refusal:      {Kind: provider.ContentFiltered, StatusCode: 200},
 		sim.Quota:        {Kind: provider.QuotaExhausted, Scope: provider.ScopeParent, StatusCode: 429},
+		sim.Payment:      {Kind: provider.QuotaExhausted, Scope: provider.ScopeParent, StatusCode: 402},
+		sim.SpendLimit:   {Kind: provider.QuotaExhausted, Scope: provider.ScopeParent, StatusCode: 400},
 		sim.Unauthorized: {Kind: provider.Misconfigured, Scope: provider.ScopeParent, StatusCode: 401},
 		sim.UnknownModel: {Kind: provider.Misconfigured, Scope: provider.ScopeModel, StatusCode: 404},
 		sim.Context:      {Kind: provider.ContextExceeded, StatusCode: 400},

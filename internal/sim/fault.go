@@ -28,6 +28,8 @@ const (
 	Filter       Kind = "filter"        // 400 of a content filter
 	Refusal      Kind = "refusal"       // 200 in which the model refuses
 	Quota        Kind = "quota"         // 429 that does not pass
+	Payment      Kind = "402"           // no credit is left
+	SpendLimit   Kind = "spend_limit"   // 400: likewise, in other words
 	Unauthorized Kind = "unauthorized"  // 401
 	UnknownModel Kind = "unknown_model" // 404
 	Context      Kind = "context"       // 400: too long
@@ -66,6 +68,8 @@ var faults = map[Kind]shape{
 	Overloaded:   {status: 529, body: errorBody("Overloaded.", "overloaded_error", "")},
 	RateLimited:  {status: 429, body: errorBody("Rate limit reached.", "requests", "rate_limit_exceeded")},
 	Quota:        {status: 429, body: errorBody("The quota is used up.", "insufficient_quota", "insufficient_quota")},
+	Payment:      {status: 402, body: errorBody("Insufficient Balance.", "unknown_error", "invalid_request_error")},
+	SpendLimit:   {status: 400, body: errorBody("Organization has been blocked due to spend limit reached.", "invalid_request_error", "blocked_api_access")},
 	Unauthorized: {status: 401, body: errorBody("Incorrect API key provided.", "invalid_request_error", "invalid_api_key")},
 	UnknownModel: {status: 404, body: errorBody("The model does not exist.", "invalid_request_error", "model_not_found")},
 	Context:      {status: 400, body: errorBody("The maximum context length is exceeded.", "invalid_request_error", "context_length_exceeded")},
