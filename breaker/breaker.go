@@ -130,6 +130,7 @@ type Ticket struct {
 	Lease time.Duration
 
 	local shadow // of a Fallback
+	cell  *cell  // of the Memory that granted it, which need not look for it again
 }
 
 // OpenError says that a breaker rejects calls. Where both levels do, it is the

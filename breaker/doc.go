@@ -21,9 +21,10 @@
 //	                    is closed                 turn; an answer closes that model, too
 //
 // Decisions are one pure function, [Step]; the [Memory] store is a lock around
-// it and the [Redis] store a script that agrees with it, reply for reply and
-// field for field (agree_test.go compares them over random lives, and
-// mutation_test.go shows that the comparison notices a broken script). One
+// it, which a call need not take to be admitted while both levels are closed,
+// and the [Redis] store a script that agrees with it, reply for reply and field
+// for field (agree_test.go and memory_test.go compare them over random lives,
+// and mutation_test.go shows that the comparison notices a broken script). One
 // script handles both levels in one round trip. [Fallback] goes on from a Memory
 // while Redis is away.
 //
@@ -106,6 +107,7 @@
 //	                                   time, so no older ticket fits the new records
 //	the clock steps back               times are cut to what now allows: a cooldown or a lease begins anew at most
 //	the clock leaps ahead              cooldowns, holds and leases end, results are stale; a late probe counts nothing
+//	settings change in a process       Redis asks for them at every operation, Memory once a second
 //	settings differ between processes  each applies its own to the shared record; a round that
 //	                                   nobody can finish by the new ones begins anew
 //	a model is withdrawn               its parent closes by the others, as probes rotate

@@ -24,9 +24,7 @@ func (op *Op) evidence(scope Scope, s *Settings) evidence {
 		return evidence{reason: releasedReason}
 	}
 	e := evidence{outcome: rep.Outcome, hard: rep.Hard, reason: rep.Reason, wait: retryAfter(rep, s)}
-	if scope == ScopeParent {
-		e.tag = modelTag(op.Model)
-	} else {
+	if scope == ScopeModel {
 		e.output = rep.Output
 	}
 	hardScope := ScopeModel
@@ -38,7 +36,7 @@ func (op *Op) evidence(scope Scope, s *Settings) evidence {
 		e.outcome, e.hard, e.wait = None, false, 0
 	case rep.Hard:
 		e.outcome = Failure
-	case rep.Outcome == Success && s.SlowCall > 0 && rep.Latency > s.SlowCall:
+	case rep.Outcome == Success && s.slow(rep):
 		e.outcome = Failure
 		e.reason = fmt.Sprintf("slow: took %s", rep.Latency.Round(time.Millisecond))
 	case rep.Outcome == None:
@@ -46,6 +44,9 @@ func (op *Op) evidence(scope Scope, s *Settings) evidence {
 	}
 	return e
 }
+
+// slow says whether a success took so long that it is a failure.
+func (s *Settings) slow(rep *Report) bool { return s.SlowCall > 0 && rep.Latency > s.SlowCall }
 
 // retryAfter is the provider's wish in ms, rounded up, clamped to the cap.
 func retryAfter(rep *Report, s *Settings) int64 {

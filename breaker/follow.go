@@ -14,21 +14,17 @@ const (
 )
 
 // within runs f under the lock of a model's family.
-func (m *Memory) within(key Key, f func(l levels, now int64)) {
-	given := Levels{Model: m.settings(key), Parent: m.settings(key.Parent())}
-	c := m.cell(key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := m.clock().UnixMilli()
-	l := c.levels(&given)
-	l.m.settle(now, &l.s.Model)
-	l.p.settle(now, &l.s.Parent)
-	f(l, now)
+func (m *Memory) within(key Key, f func(l *levels, now int64)) {
+	m.cell(key).within(0, func(l *levels, now int64) {
+		l.m.settle(now, &l.s.Model)
+		l.p.settle(now, &l.s.Parent)
+		f(l, now)
+	})
 }
 
 // alone applies an operation of which the shared store does not know.
 func (m *Memory) alone(key Key, op *Op) (r Reply) {
-	m.within(key, func(l levels, now int64) {
+	m.within(key, func(l *levels, now int64) {
 		r = l.apply(op, now)
 		if r.Change.To == Open {
 			l.m.mark(foundAlone)
@@ -48,7 +44,7 @@ func (r *Record) mark(by string) {
 
 // adopt opens what the shared store says is open.
 func (m *Memory) adopt(key Key, open *OpenError) {
-	m.within(key, func(l levels, now int64) {
+	m.within(key, func(l *levels, now int64) {
 		r, s := l.m, &l.s.Model
 		if open.Scope == ScopeParent {
 			r, s = l.p, &l.s.Parent
@@ -73,7 +69,7 @@ func (m *Memory) adopt(key Key, open *OpenError) {
 // the ticket. What the memory found open when it had to decide alone, and the
 // shared store was never seen to know, keeps its cooldown: then follow rejects.
 func (m *Memory) follow(key Key) (sh shadow, open *OpenError) {
-	m.within(key, func(l levels, now int64) {
+	m.within(key, func(l *levels, now int64) {
 		if l.m.ownFinding(now) || l.p.ownFinding(now) {
 			open = l.reject(now, false).rejection(key)
 			return

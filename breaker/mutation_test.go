@@ -1,10 +1,13 @@
 package breaker
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"nightshift/internal/redistest"
 )
@@ -204,34 +207,61 @@ func directed() []trial {
 	}
 }
 
-// firstMismatch returns the first trial that the store fails, or nil.
-func firstMismatch(store *Redis, trials []trial) (int, error) {
+// recordAll returns the moves of the directed trials and of so many random ones.
+func recordAll(t *testing.T, random int) (lives [][]move) {
+	trials := directed()
+	for seed := range random {
+		trials = append(trials, genTrial.Example(seed))
+	}
 	for i, tr := range trials {
-		if err := runTrial(store, tr); err != nil {
+		moves, err := record(tr)
+		if err != nil {
+			t.Fatalf("trial %d: %v", i, err)
+		}
+		lives = append(lives, moves)
+	}
+	return lives
+}
+
+// firstMismatch returns the first life that the store fails, or nil.
+func (s *scripted) firstMismatch(lives [][]move) (int, error) {
+	for i, moves := range lives {
+		if err := s.live(moves); err != nil {
 			return i, err
 		}
 	}
 	return 0, nil
 }
 
-func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
-	rdb := redistest.Client(t)
-	trials := directed()
-	for seed := range 300 {
-		trials = append(trials, genTrial.Example(seed))
+// replaced returns the scripts with one place changed.
+func (s scripts) replaced(old, with string) scripts {
+	for _, text := range []*string{&s.admit, &s.report, &s.force, &s.due, &s.record} {
+		*text = strings.Replace(*text, old, with, 1)
 	}
-	if n, err := firstMismatch(NewRedis(rdb, nil), trials); err != nil {
+	return s
+}
+
+func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
+	lives := recordAll(t, 300)
+	clients := make(chan *redis.Client, runtime.GOMAXPROCS(0))
+	for range cap(clients) {
+		clients <- redistest.Client(t)
+	}
+	rdb := <-clients
+	if n, err := onScripts(rdb, embedded()).firstMismatch(lives); err != nil {
 		t.Fatalf("the scripts as they are fail trial %d: %v", n, err)
 	}
-	all := recordLua + admitLua + reportLua + forceLua + dueLua
+	clients <- rdb
+	all := strings.Join([]string{recordLua, admitLua, reportLua, forceLua, dueLua}, "\n")
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			if strings.Count(all, m.old) != 1 {
 				t.Fatalf("the scripts do not hold exactly one %q", m.old)
 			}
-			change := func(script string) string { return strings.Replace(script, m.old, m.broken, 1) }
-			broken := newRedis(rdb, nil, scripts{change(admitLua), change(reportLua), change(forceLua), change(dueLua), change(recordLua)}, nil)
-			n, err := firstMismatch(broken, trials)
+			rdb := <-clients
+			defer func() { clients <- rdb }()
+			n, err := onScripts(rdb, embedded().replaced(m.old, m.broken)).firstMismatch(lives)
 			if err == nil {
 				t.Fatalf("nobody noticed: %q instead of %q", m.broken, m.old)
 			}

@@ -48,7 +48,7 @@ func (r *Reply) changed() bool { return r.Change.From != "" || r.ParentChange.Fr
 // add queues the transitions of an operation on a model, if there are any and
 // somebody listens: the parent's first. It never calls the hook and may be
 // called under a lock.
-func (n *notifier) add(key Key, r Reply) {
+func (n *notifier) add(key Key, r *Reply) {
 	if !r.changed() || n.hook == nil {
 		return
 	}

@@ -107,7 +107,7 @@ func (r *Record) turn() string {
 func (r *Record) taskProbes(s *Settings) bool { return s.TaskProbes || r.TaskNext }
 
 // lentTo repeats the grant of a probe whose reply was lost.
-func (l levels) lentTo(id uint64, now int64) (Reply, bool) {
+func (l *levels) lentTo(id uint64, now int64) (Reply, bool) {
 	for _, lv := range []struct {
 		r     *Record
 		scope Scope
@@ -121,11 +121,11 @@ func (l levels) lentTo(id uint64, now int64) (Reply, bool) {
 	return Reply{}, false
 }
 
-func (l levels) grant(scope Scope, lease int64) Reply {
+func (l *levels) grant(scope Scope, lease int64) Reply {
 	return Reply{Code: Granted, Epoch: l.m.Epoch, ParentEpoch: l.p.Epoch, Lease: lease, Scope: scope}
 }
 
-func (l levels) admitProbe(op *Op, now int64) Reply {
+func (l *levels) admitProbe(op *Op, now int64) Reply {
 	if rep, ok := l.lentTo(op.ID, now); ok {
 		return rep
 	}
@@ -145,7 +145,7 @@ func (l levels) admitProbe(op *Op, now int64) Reply {
 }
 
 // taskProbe lets a task's call through as the probe that is due.
-func (l levels) taskProbe(op *Op, now int64) (Reply, bool) {
+func (l *levels) taskProbe(op *Op, now int64) (Reply, bool) {
 	if !l.p.closed() {
 		good := l.m.closed() || l.m.dueAt(&l.s.Model) <= now
 		if good && l.p.taskProbes(&l.s.Parent) && l.p.dueAt(&l.s.Parent) <= now {
@@ -160,7 +160,7 @@ func (l levels) taskProbe(op *Op, now int64) (Reply, bool) {
 }
 
 // lend gives a probe its lease.
-func (l levels) lend(scope Scope, op *Op, now int64) Reply {
+func (l *levels) lend(scope Scope, op *Op, now int64) Reply {
 	l.m.begin(now)
 	l.p.begin(now)
 	r, s := l.m, &l.s.Model

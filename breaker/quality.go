@@ -35,7 +35,7 @@ type Outputs struct {
 func (o Outputs) Invalid() int { return bits.OnesCount64(o.Marks) }
 
 func (o *Outputs) judge(v OutputVerdict) {
-	if v == Unjudged {
+	if v != ValidOutput && v != InvalidOutput {
 		return
 	}
 	o.Marks <<= 1

@@ -55,6 +55,13 @@ type Record struct {
 	History []Change // newest first, at most 10
 }
 
+// spare is memory along which the ring and the seen tickets of one record move,
+// so that a record in use needs no more, and few copies.
+type spare struct {
+	ring []Result
+	seen []uint64
+}
+
 // Result is one counted outcome.
 type Result struct {
 	At     int64
@@ -134,12 +141,22 @@ func (r *Record) failures() (n int, several bool) {
 }
 
 // push adds a result to the ring, after what is stale has left it.
-func (r *Record) push(res Result, s *Settings) {
+func (r *Record) push(res Result, s *Settings, sp *spare) {
 	r.expire(res.At, s)
-	r.Ring = append(r.Ring, res)
-	if over := len(r.Ring) - s.Window; over > 0 {
-		r.dropOldest(over)
+	r.Ring = slide(r.Ring, &sp.ring, res, s.Window)
+}
+
+// slide appends to a window of at most n, whose oldest leave it. It goes along a
+// buffer of twice its size and, at the end, back to the front.
+func slide[T any](window []T, buffer *[]T, x T, n int) []T {
+	window = window[max(len(window)+1-n, 0):]
+	if len(window) == cap(window) {
+		if room := 2 * (len(window) + 1); cap(*buffer) < room {
+			*buffer = make([]T, room)
+		}
+		window = (*buffer)[:copy(*buffer, window)]
 	}
+	return append(window, x)
 }
 
 // expire drops what is stale at now. A result from the future, left by a clock
@@ -148,21 +165,23 @@ func (r *Record) expire(now int64, s *Settings) {
 	for i := len(r.Ring) - 1; i >= 0 && r.Ring[i].At > now; i-- {
 		r.Ring[i].At = now
 	}
-	if over := len(r.Ring) - s.Window; over > 0 {
-		r.dropOldest(over)
+	r.Ring = r.Ring[max(len(r.Ring)-s.Window, 0):]
+	if len(r.Ring) == 0 || r.Ring[0].At >= now-s.leastStale() { // the usual case
+		return
 	}
 	oldest := now - s.staleAfter(r.Ring)
-	n := 0
-	for n < len(r.Ring) && r.Ring[n].At < oldest {
-		n++
-	}
-	if n > 0 {
-		r.dropOldest(n)
+	for len(r.Ring) > 0 && r.Ring[0].At < oldest {
+		r.Ring = r.Ring[1:]
 	}
 }
 
-// dropOldest keeps the ring's memory, so that a closed breaker allocates nothing.
-func (r *Record) dropOldest(n int) { r.Ring = append(r.Ring[:0], r.Ring[n:]...) }
+// leastStale is an age in ms up to which results count, whatever their pace.
+func (s *Settings) leastStale() int64 {
+	if s.Stale != 0 {
+		return s.Stale.Milliseconds()
+	}
+	return autoStale.Milliseconds()
+}
 
 // staleAfter is the age in ms beyond which results of this ring do not count.
 //
@@ -188,11 +207,8 @@ func (s *Settings) staleAfter(ring []Result) int64 {
 
 func (r *Record) saw(id uint64) bool { return slices.Contains(r.Seen, id) }
 
-func (r *Record) remember(id uint64, s *Settings) {
-	if over := len(r.Seen) + 1 - s.remembered(); over > 0 {
-		r.Seen = append(r.Seen[:0], r.Seen[over:]...)
-	}
-	r.Seen = append(r.Seen, id)
+func (r *Record) remember(id uint64, s *Settings, sp *spare) {
+	r.Seen = slide(r.Seen, &sp.seen, id, s.remembered())
 }
 
 // status is the record as people see it at now.

@@ -49,11 +49,13 @@ var _ Store = (*Redis)(nil)
 // defaults. All processes should have the same settings;
 // where they differ, each applies its own to the shared record.
 func NewRedis(rdb redis.UniversalClient, settings func(Key) Settings, opts ...Option) *Redis {
-	return newRedis(rdb, settings, scripts{admitLua, reportLua, forceLua, dueLua, recordLua}, opts)
+	return newRedis(rdb, settings, embedded(), opts)
 }
 
 // scripts are the texts of the scripts.
 type scripts struct{ admit, report, force, due, record string }
+
+func embedded() scripts { return scripts{admitLua, reportLua, forceLua, dueLua, recordLua} }
 
 func newRedis(rdb redis.UniversalClient, settings func(Key) Settings, s scripts, opts []Option) *Redis {
 	return &Redis{
@@ -195,7 +197,7 @@ func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
 		return Reply{}, err
 	}
 	if reply.changed() {
-		r.notify.add(key, reply)
+		r.notify.add(key, &reply)
 		r.notify.drain()
 	}
 	return reply, nil

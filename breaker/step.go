@@ -72,21 +72,31 @@ type Reply struct {
 // answer. It is pure: p is left as it was. The settings must be complete.
 func Step(p Pair, op Op, now int64, s Levels) (Pair, Reply) {
 	p = p.clone()
-	return p, levels{&p.Model, &p.Parent, &s}.apply(&op, now)
+	l := &levels{m: &p.Model, p: &p.Parent, s: &s, spare: spares{&spare{}, &spare{}}, tag: modelTag(op.Model)}
+	return p, l.apply(&op, now)
 }
 
 // levels are the two records during one operation.
 type levels struct {
-	m, p *Record
-	s    *Levels
+	m, p   *Record
+	s      *Levels
+	spare  spares
+	tag    uint32 // of the model, see modelTag
+	unseen bool   // the operation's ticket is known to be in neither record
 }
 
+// spares are the memory of two records.
+type spares struct{ m, p *spare }
+
 // apply is Step in place.
-func (l levels) apply(op *Op, now int64) Reply {
+func (l *levels) apply(op *Op, now int64) Reply {
 	if op.Kind == OpAdmit && l.m.closed() && l.p.closed() { // the usual case
 		l.m.begin(now)
 		l.p.begin(now)
 		return l.grant("", 0)
+	}
+	if op.Kind == OpReport && !op.Probe && l.answered(op.ID, op.Epoch, op.ParentEpoch, &op.Report, now) {
+		return Reply{Code: Counted}
 	}
 	if op.Kind == OpForce { // concerns one level alone
 		if op.Scope == ScopeParent {
@@ -129,7 +139,7 @@ func (r *Record) settle(now int64, s *Settings) {
 }
 
 // admit answers a task's call while a level is not closed.
-func (l levels) admit(op *Op, now int64) Reply {
+func (l *levels) admit(op *Op, now int64) Reply {
 	if rep, ok := l.lentTo(op.ID, now); ok {
 		return rep
 	}
@@ -148,7 +158,7 @@ func (l levels) admit(op *Op, now int64) Reply {
 }
 
 // reject answers with the level that lets calls through later.
-func (l levels) reject(now int64, mayProbe bool) Reply {
+func (l *levels) reject(now int64, mayProbe bool) Reply {
 	if l.p.closed() {
 		return l.m.reject(ScopeModel, now, &l.s.Model, mayProbe)
 	}
@@ -186,9 +196,10 @@ func (r *Record) reject(scope Scope, now int64, s *Settings, mayProbe bool) Repl
 }
 
 // report takes the outcome of a call, or a ticket back.
-func (l levels) report(op *Op, now int64) Reply {
+func (l *levels) report(op *Op, now int64) Reply {
 	reply := Reply{Code: Ignored}
 	em, ep := op.evidence(ScopeModel, &l.s.Model), op.evidence(ScopeParent, &l.s.Parent)
+	ep.tag = l.tag
 	var model, parent bool
 	switch {
 	case op.Probe && op.Scope == ScopeParent:
@@ -199,11 +210,11 @@ func (l levels) report(op *Op, now int64) Reply {
 	case op.Probe:
 		reply.Change, model = l.m.reportProbe(op.ID, op.Epoch, em, now, &l.s.Model)
 		if model {
-			reply.ParentChange, _ = l.p.reportCall(op, op.ParentEpoch, ep, now, &l.s.Parent)
+			reply.ParentChange, _ = l.p.reportCall(op, op.ParentEpoch, ep, now, &l.s.Parent, l.spare.p)
 		}
 	default:
-		reply.Change, model = l.m.reportCall(op, op.Epoch, em, now, &l.s.Model)
-		reply.ParentChange, parent = l.p.reportCall(op, op.ParentEpoch, ep, now, &l.s.Parent)
+		reply.Change, model = l.m.reportCall(op, op.Epoch, em, now, &l.s.Model, l.spare.m)
+		reply.ParentChange, parent = l.p.reportCall(op, op.ParentEpoch, ep, now, &l.s.Parent, l.spare.p)
 	}
 	if model || parent {
 		reply.Code = Counted
@@ -211,27 +222,57 @@ func (l levels) report(op *Op, now int64) Reply {
 	return reply
 }
 
+// answered is the usual report: a call's success that counts on both levels and
+// moves neither. In any other case it changes nothing and says so; then report
+// finds out. It only spares work: report would do the same.
+func (l *levels) answered(id uint64, epoch, parentEpoch int64, rep *Report, now int64) bool {
+	if rep.Outcome != Success || rep.Hard || l.s.Model.slow(rep) || l.s.Parent.slow(rep) {
+		return false
+	}
+	if !l.m.counts(epoch) || !l.p.counts(parentEpoch) || l.m.Hold.State != "" || l.p.Hold.State != "" {
+		return false
+	}
+	if !l.unseen && (l.m.saw(id) || l.p.saw(id)) {
+		return false
+	}
+	l.m.Outputs.judge(rep.Output)
+	l.m.succeed(id, Result{At: now}, &l.s.Model, l.spare.m)
+	l.p.succeed(id, Result{At: now, Model: l.tag}, &l.s.Parent, l.spare.p)
+	return true
+}
+
+// counts says whether the report of a call admitted in this epoch can count.
+func (r *Record) counts(epoch int64) bool { return r.closed() && r.Epoch != 0 && r.Epoch == epoch }
+
+// succeed counts a success. Whatever a Retry-After asked for, the door is open.
+func (r *Record) succeed(id uint64, res Result, s *Settings, sp *spare) {
+	r.remember(id, s, sp)
+	r.push(res, s, sp)
+	r.NotBefore = 0
+}
+
 // reportCall takes the outcome of a call that was admitted while this level was
 // closed, and says whether it counted.
-func (r *Record) reportCall(op *Op, epoch int64, e evidence, now int64, s *Settings) (Change, bool) {
+func (r *Record) reportCall(op *Op, epoch int64, e evidence, now int64, s *Settings, sp *spare) (Change, bool) {
 	failed := e.outcome == Failure
 	evident := failed || e.outcome == Success
 	if !evident && e.output == Unjudged {
 		return Change{}, false
 	}
-	if !r.closed() || r.Epoch == 0 || epoch != r.Epoch || r.saw(op.ID) {
+	if !r.counts(epoch) || r.saw(op.ID) {
 		return Change{}, false
 	}
-	r.remember(op.ID, s)
 	r.Outputs.judge(e.output)
+	result := Result{At: now, Failed: failed, Model: e.tag}
+	if evident && !failed {
+		r.succeed(op.ID, result, s, sp)
+		return Change{}, true
+	}
+	r.remember(op.ID, s, sp)
 	if !evident {
 		return Change{}, true
 	}
-	r.push(Result{At: now, Failed: failed, Model: e.tag}, s)
-	if !failed { // whatever a Retry-After asked for, the door is open
-		r.NotBefore = 0
-		return Change{}, true
-	}
+	r.push(result, s, sp)
 	r.wait(e, now, s)
 	if r.Hold.State == Closed {
 		return Change{}, true
