@@ -104,22 +104,23 @@ func parseOpenAI(envelope []field) (Line, error) {
 	case l.Body == nil:
 		return Line{}, &fieldError{"body", "it is missing"}
 	}
-	l.Metadata, err = parseBody(l.Body)
+	err = l.parseBody()
 	return l, err
 }
 
-// parseBody checks the body of a chat completion and returns its metadata.
-func parseBody(body []byte) (metadata json.RawMessage, err error) {
-	if body[0] != '{' {
-		return nil, &fieldError{"body", "it is " + kindOf(body) + ", not an object"}
+// parseBody checks the body of a chat completion and takes its metadata and the
+// model that it names.
+func (l *Line) parseBody() error {
+	if l.Body[0] != '{' {
+		return &fieldError{"body", "it is " + kindOf(l.Body) + ", not an object"}
 	}
-	members, err := fields(body)
+	members, err := fields(l.Body)
 	var fe *fieldError
 	if errors.As(err, &fe) {
-		return nil, &fieldError{"body." + fe.name, fe.msg}
+		return &fieldError{"body." + fe.name, fe.msg}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	messages := false
 	for _, f := range members {
@@ -127,22 +128,34 @@ func parseBody(body []byte) (metadata json.RawMessage, err error) {
 		case "messages":
 			messages = true
 			if f.value[0] != '[' || f.value[skipSpace(f.value, 1)] == ']' {
-				return nil, &fieldError{"body.messages", "it must be an array with at least one message"}
+				return &fieldError{"body.messages", "it must be an array with at least one message"}
 			}
 		case "stream":
 			if v := string(f.value); v != "false" && v != "null" {
-				return nil, &fieldError{"body.stream", "answers of a batch are not streamed; leave it out"}
+				return &fieldError{"body.stream", "answers of a batch are not streamed; leave it out"}
 			}
 		case "metadata":
 			if f.value[0] == '{' {
-				metadata = f.value
+				l.Metadata = f.value
 			}
+		case "model":
+			l.Model = modelOf(f.value)
 		}
 	}
 	if !messages {
-		return nil, &fieldError{"body.messages", "it is missing"}
+		return &fieldError{"body.messages", "it is missing"}
 	}
-	return metadata, nil
+	return nil
+}
+
+// modelOf is the name of a model; what is no text stands for itself, since no
+// ladder has a model of that name.
+func modelOf(value []byte) string {
+	var name string
+	if json.Unmarshal(value, &name) != nil {
+		return string(value)
+	}
+	return name
 }
 
 // shortLine is what a short line says.

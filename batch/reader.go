@@ -16,6 +16,10 @@ const maxLine = 16 << 20
 // Reader reads the requests of a batch from JSONL, plain or gzipped, as a
 // stream: it holds one line at a time. It is not safe for concurrent use.
 type Reader struct {
+	// Rung says where a line starts whose body names a model, and false where no
+	// rung has it: such a line is a *LineError. nil: all start at the first rung.
+	Rung func(model string) (rung int, ok bool)
+
 	name   string
 	in     *bufio.Reader
 	buf    []byte
@@ -68,6 +72,9 @@ func (r *Reader) Next() (Line, []byte, error) {
 		// The line keeps parts of the text, and r.buf is used again.
 		raw = bytes.Clone(raw)
 		l, err := parseLine(raw)
+		if err == nil {
+			err = r.place(&l)
+		}
 		if err != nil {
 			le := &LineError{File: r.name, Line: r.number, Msg: err.Error()}
 			var fe *fieldError
@@ -79,6 +86,19 @@ func (r *Reader) Next() (Line, []byte, error) {
 		l.Number = r.number
 		return l, raw, nil
 	}
+}
+
+// place puts a line on the rung of the model that it names.
+func (r *Reader) place(l *Line) error {
+	if r.Rung == nil || l.Model == "" {
+		return nil
+	}
+	rung, ok := r.Rung(l.Model)
+	if !ok {
+		return &fieldError{"body.model", fmt.Sprintf("no rung of the ladder has the model %q", l.Model)}
+	}
+	l.Rung = rung
+	return nil
 }
 
 // readLine returns the next physical line without its end; at the end of the

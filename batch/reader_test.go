@@ -57,7 +57,7 @@ func TestReader_OpenAILine(t *testing.T) {
 	}
 	want := Line{
 		Number: 1, CustomID: "a-1", Endpoint: "/v1/chat/completions", Body: []byte(body),
-		Metadata: []byte(`{"title":"T"}`), Digest: LineDigest([]byte(text)),
+		Metadata: []byte(`{"title":"T"}`), Digest: LineDigest([]byte(text)), Model: "x",
 	}
 	if diff := cmp.Diff(want, lines[0]); diff != "" {
 		t.Error(diff)

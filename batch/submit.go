@@ -297,7 +297,7 @@ func (s *Redis) put(ctx context.Context, calls []scriptCall) error {
 		}
 		switch code {
 		case 3:
-			return fmt.Errorf("%w: its lines were cut differently, by another version of this program", ErrExists)
+			return fmt.Errorf("%w: its lines were cut differently, by another version of this program or for another ladder", ErrExists)
 		case 4:
 			return ErrCancelled
 		case 5:

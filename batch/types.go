@@ -25,6 +25,7 @@ type Line struct {
 	Digest   string          // the first 16 hex digits of the input line's SHA-256
 	Rung     int             // where it starts on its ladder
 	NoProbe  bool            // its call must not be the probe of a breaker
+	Model    string          // the body's, as a Reader found it; "" where it names none. It is not kept: Rung is
 }
 
 // Description is what is known of a batch when it is submitted.

@@ -45,3 +45,29 @@ func (c *Config) Location() *time.Location {
 	}
 	return loc
 }
+
+// RungOf returns the first rung of a ladder whose model has the given key, else
+// the first whose model is sent under that name, and false where there is none.
+func (c *Config) RungOf(ladder, model string) (int, bool) {
+	rungs := c.Ladders[ladder].Rungs
+	for _, is := range []func(Rung) bool{
+		func(r Rung) bool { return r.Model == model },
+		func(r Rung) bool { return r.Model != "" && c.Models[r.Model].Name == model },
+	} {
+		if i := slices.IndexFunc(rungs, is); i >= 0 && model != "" {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// RungModels returns the keys of a ladder's models in the order of its rungs.
+func (c *Config) RungModels(ladder string) []string {
+	var keys []string
+	for _, r := range c.Ladders[ladder].Rungs {
+		if r.Model != "" && !slices.Contains(keys, r.Model) {
+			keys = append(keys, r.Model)
+		}
+	}
+	return keys
+}

@@ -18,8 +18,11 @@ import (
 
 type batchFlags struct {
 	queue, id, producer string
-	again               bool
+	again, ignoreModel  bool
 }
+
+// ignoreModelHelp is the help of --ignore-model.
+const ignoreModelHelp = "start every line at the first rung, whatever model its body names"
 
 func (p *program) batchCommand() *cobra.Command {
 	var f batchFlags
@@ -27,6 +30,7 @@ func (p *program) batchCommand() *cobra.Command {
 		Use: "batch FILE", Short: "submit a file of requests and print the batch's ID", Args: cli.Args,
 		Long: "Submits a file of requests, one JSON object a line (.jsonl, .jsonl.gz, or - for standard input), and prints the batch's ID on standard output. " +
 			"The whole file is checked first: where a line is wrong, every problem is named with its line (exit code 1) and nothing is enqueued. " +
+			"A line whose body names a model starts at the rung of the queue's ladder that has it; a model that the ladder has not is such a problem. " +
 			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.",
 		RunE: func(c *cobra.Command, args []string) error { return p.submitFile(c.Context(), f, args[0]) },
 	}
@@ -34,6 +38,7 @@ func (p *program) batchCommand() *cobra.Command {
 	c.Flags().StringVar(&f.id, "id", "", "the batch's `ID`; with the ID of a batch of the same content, what is missing is added")
 	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who submits; default: NIGHTSHIFT_PRODUCER, else the user's name")
 	c.Flags().BoolVar(&f.again, "again", false, "submit the same content once more")
+	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
 	return c
 }
 
@@ -56,9 +61,10 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 		return err
 	}
 	defer in.close()
+	in.models = newModels(cfg, q, f.ignoreModel)
 	sum, err := in.validate()
 	if err != nil {
-		return badInput(err)
+		return in.models.badInput(err)
 	}
 	conn, err := p.dial(ctx, cfg)
 	if err != nil {
@@ -109,16 +115,6 @@ func (p *program) notSubmitted(ctx context.Context, err error, id, file string) 
 	}
 	if ctx.Err() != nil && file != "-" {
 		p.Hint("enqueue batch --id %s %s goes on where it stood", id, file)
-	}
-	return err
-}
-
-// badInput words the errors of a file of requests.
-func badInput(err error) error {
-	var lines *batch.LineErrors
-	var line *batch.LineError
-	if errors.As(err, &lines) || errors.As(err, &line) {
-		return cli.Fail("nothing was enqueued; mend the file and submit it again", err)
 	}
 	return err
 }

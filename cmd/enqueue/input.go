@@ -17,6 +17,8 @@ type input struct {
 	name  string // as it stands in errors
 	path  string
 	spool bool // path is ours to remove
+
+	models *models // where its lines start
 }
 
 // openInput prepares FILE, or standard input for "-".
@@ -76,6 +78,8 @@ func (in *input) each(read func(batch.Source) error) error {
 	if err != nil {
 		return err
 	}
+	in.models.named, in.models.unknown = 0, 0
+	r.Rung = in.models.rung
 	return read(r)
 }
 

@@ -17,8 +17,8 @@ import (
 )
 
 type runFlags struct {
-	out, queue, producer  string
-	rehearse, retryFailed bool
+	out, queue, producer               string
+	rehearse, retryFailed, ignoreModel bool
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -38,6 +38,7 @@ func (p *program) runCommand() *cobra.Command {
 	c.Flags().StringVarP(&f.out, "output", "o", "", "append results to `OUT`; - is standard output")
 	c.Flags().BoolVar(&f.rehearse, "rehearse", false, "let the built-in simulator answer")
 	c.Flags().BoolVar(&f.retryFailed, "retry-failed", false, "do the lines again that did not succeed: failed, expired or cancelled in OUT")
+	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
 	c.Flags().StringVar(&f.queue, "queue", "", "run as this `QUEUE`; default: the first of the configuration")
 	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who submits; default: NIGHTSHIFT_PRODUCER, else the user's name")
 	return c
@@ -74,8 +75,9 @@ func (s *session) openFiles(ctx context.Context, f runFlags, file string, stage 
 	if s.in, err = openInput(file, s.p.In); err != nil {
 		return err
 	}
+	s.in.models = newModels(stage.cfg, s.queue, f.ignoreModel || f.rehearse)
 	if s.sum, err = s.in.validate(); err != nil {
-		err = badInput(err)
+		err = s.in.models.badInput(err)
 	} else if _, absent := os.Stat(f.out); f.out != "-" && absent != nil {
 		err = s.p.reach(ctx, stage)
 	}
@@ -84,8 +86,17 @@ func (s *session) openFiles(ctx context.Context, f runFlags, file string, stage 
 	}
 	if err != nil {
 		s.in.close()
+	} else if n := s.in.models.named; f.rehearse && n > 0 {
+		s.p.Say("%s a model; the rehearsal has a ladder of its own, at whose first rung all lines start.", names(n))
 	}
 	return err
+}
+
+func names(lines int) string {
+	if lines == 1 {
+		return "1 line names"
+	}
+	return fmt.Sprintf("%d lines name", lines)
 }
 
 // reach says where Redis does not answer.

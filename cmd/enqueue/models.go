@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"nightshift/batch"
+	"nightshift/config"
+	"nightshift/internal/cli"
+)
+
+// models says at which rung of a queue's ladder a line starts whose body names
+// a model.
+type models struct {
+	cfg    *config.Config
+	ladder string
+	ignore bool // all lines start at the first rung
+
+	named, unknown int // lines of the last reading, unless they are ignored
+}
+
+func newModels(cfg *config.Config, q config.Queue, ignore bool) *models {
+	return &models{cfg: cfg, ladder: q.Ladder, ignore: ignore}
+}
+
+// rung is that of a Reader.
+func (m *models) rung(name string) (int, bool) {
+	m.named++
+	if m.ignore {
+		return 0, true
+	}
+	i, ok := m.cfg.RungOf(m.ladder, name)
+	if !ok {
+		m.unknown++
+	}
+	return i, ok
+}
+
+// badInput words the errors of a file of requests.
+func (m *models) badInput(err error) error {
+	var lines *batch.LineErrors
+	var line *batch.LineError
+	switch {
+	case !errors.As(err, &lines) && !errors.As(err, &line):
+		return err
+	case m.unknown > 0:
+		return cli.Fail(fmt.Sprintf("nothing was enqueued; the models of ladder %s are: %s; --ignore-model starts every line at its first rung",
+			m.ladder, strings.Join(m.cfg.RungModels(m.ladder), ", ")), err)
+	}
+	return cli.Fail("nothing was enqueued; mend the file and submit it again", err)
+}
