@@ -84,9 +84,9 @@ type Model struct {
 	Context int `yaml:"context"`
 	// The longest a call may take in all.
 	Timeout time.Duration `yaml:"timeout" default:"10m" min:"1ms"`
-	// The longest silence before the first byte. A call that is not streamed is silent until its end, so this is how long it may take in all. Default: by tier, at most `timeout`.
+	// The longest silence before the first token; comments and keep-alives are none. A call that is not streamed is silent until its end, so this is how long it may take in all. Default: by tier, at most `timeout`.
 	FirstToken time.Duration `yaml:"first_token" min:"1ms"` // never more than Timeout
-	// The longest silence within an answer that is streamed. Default: by tier, at most `timeout`.
+	// The longest silence between two tokens of an answer that is streamed. Default: by tier, at most `timeout`.
 	Idle  time.Duration `yaml:"idle" min:"1ms"`
 	Probe Probe         `yaml:"probe"`
 	// This model's own fields of the breaker block; the others are taken from there.

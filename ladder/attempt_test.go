@@ -39,7 +39,7 @@ func TestFirstRungAnswers(t *testing.T) {
 		StatusCode: 200, Ladder: "nightly", Batch: "b1", Line: 7,
 	})
 	req := b.callers["p/a"].requests[0]
-	if req.Model != "a" || req.Timeout != 30*time.Second || req.Endpoint != "/v1/chat/completions" || req.IdempotencyKey == "" {
+	if req.Model != "a" || req.Timeout != 10*time.Minute || req.FirstToken != 30*time.Second || req.Idle != 30*time.Second || req.Endpoint != "/v1/chat/completions" || req.IdempotencyKey == "" {
 		t.Errorf("request %+v", req)
 	}
 }

@@ -1,9 +1,11 @@
 package ladder
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,13 +30,15 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 	}()
 	req, cut := a.request(r, t)
 	started := a.l.now()
+	vouched := a.vouch(t)
 	ans, err := invoke(a.ctx, r.caller, req)
 	took := a.l.now().Sub(started)
+	reported := vouched()
 	if isPanic(err) {
 		a.l.log.ErrorContext(a.ctx, "adapter panicked", a.attrs(r, "error", err, "stack", stack(err))...)
 	}
 	e := classified(a.ctx, err)
-	if cut && e != nil && e.Kind == provider.Timeout {
+	if cut && e != nil && e.Kind == provider.Timeout && !errors.Is(e, provider.ErrStalled) {
 		e = canceled(e, "the line's time was up during the call")
 	}
 	a.record(r, t, started, took, ans, e)
@@ -42,7 +46,9 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 		return a.fail(e)
 	}
 	sent = true
-	a.report(t, e, took)
+	if !reported {
+		a.report(t, e, took)
+	}
 	if e == nil {
 		return a.answer(r, ans)
 	}
@@ -50,36 +56,36 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 }
 
 // request is the call as the adapter sends it. cut says that the line's
-// deadline ends it before the model's own limit: silence until then says
-// nothing about the model, so it is no timeout.
+// deadline ends it before the model's own limit of the whole call: that limit
+// then says nothing about the model, so it is no timeout. Silence still is.
 func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut bool) {
-	limit := silence(r.model)
-	if t.Lease > 0 { // the call is a probe, and worth nothing after its lease
-		limit = min(limit, t.Lease)
+	req = provider.Request{
+		Endpoint: a.r.Endpoint, Model: r.model.Name, Body: a.r.Body, Set: r.Set, Drop: r.Drop,
+		IdempotencyKey: a.idempotencyKey(r),
+		Timeout:        cmp.Or(max(r.model.Timeout, 0), fallbackTimeout),
+		FirstToken:     silence(r.model), Idle: cmp.Or(max(r.model.Idle, 0), fallbackSilence),
+	}
+	if t.Lease > 0 { // a probe that has not begun to answer by then is lost
+		req.FirstToken = min(req.FirstToken, t.Lease-leaseMargin(t))
 	}
 	if end := a.callsEnd(r); !end.IsZero() {
-		if left := end.Sub(a.l.now()); left < limit {
-			limit, cut = max(left, time.Millisecond), true
+		if left := end.Sub(a.l.now()); left < req.Timeout {
+			req.Timeout, cut = max(left, time.Millisecond), true
 		}
 	}
-	return provider.Request{
-		Endpoint: a.r.Endpoint, Model: r.model.Name, Body: a.r.Body, Set: r.Set, Drop: r.Drop,
-		IdempotencyKey: a.idempotencyKey(r), Timeout: limit,
-	}, cut
+	return req, cut
 }
 
-// fallbackSilence is the limit of a model that has none, the longest of the
-// tiers'; the configuration fills every model's in.
-const fallbackSilence = 30 * time.Second
+// The limits of a model that has none: the default timeout, and the longest of
+// the tiers' silences. The configuration fills every model's in.
+const (
+	fallbackTimeout = 10 * time.Minute
+	fallbackSilence = 30 * time.Second
+)
 
-// silence is how long a whole call may take while none is streamed: as long as
-// the model may be silent.
-func silence(m config.Model) time.Duration {
-	if m.FirstToken <= 0 {
-		return fallbackSilence
-	}
-	return m.FirstToken
-}
+// silence is how long a model may take to its first token, and in all for a
+// call that is not streamed, such as a probe.
+func silence(m config.Model) time.Duration { return cmp.Or(max(m.FirstToken, 0), fallbackSilence) }
 
 // idempotencyKey names a call so that a redelivery after a crash repeats it: by
 // the line and how many calls of it to this model are on record. A call that we
@@ -101,7 +107,7 @@ func (a *attempt) record(r *rung, t breaker.Ticket, started time.Time, took time
 	a.out.Progress.Calls = append(a.out.Progress.Calls, c)
 	a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
 	a.l.observer.Called(CallEvent{
-		Purpose: ForLine, Scope: t.Scope, Key: r.key, Call: c, Latency: took, StatusCode: statusOf(ans, e),
+		Purpose: ForLine, Scope: t.Scope, Key: r.key, Call: c, Latency: took, FirstToken: ans.FirstToken, StatusCode: statusOf(ans, e),
 		Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,
 	})
 }

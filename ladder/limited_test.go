@@ -174,22 +174,6 @@ func TestAParkOutlivesTheAttempt(t *testing.T) {
 	equal(t, "parks", parked(b), []string{"p/a"})
 }
 
-func TestAProbeOfATaskEndsWithinItsLease(t *testing.T) {
-	b := setup(t, "a")
-	l := b.ladder(nightly(1, "a"))
-	l.breakers = leased{b.breakers}
-	b.run(l, line())
-	same(t, "limit", b.callers["p/a"].requests[0].Timeout, 5*time.Second)
-}
-
-type leased struct{ *fakeBreakers }
-
-func (l leased) Admit(ctx context.Context, k breaker.Key, _ ...breaker.AdmitOption) (breaker.Ticket, error) {
-	t, err := l.fakeBreakers.Admit(ctx, k)
-	t.Probe, t.Lease = true, 5*time.Second
-	return t, err
-}
-
 func TestEveryRungIsWaitedForAnew(t *testing.T) {
 	b := setup(t, "a", "b")
 	short := tooMany(time.Second)

@@ -29,6 +29,9 @@ type CallEvent struct {
 	Call provider.Call
 	// Latency is the whole call, to the last byte.
 	Latency time.Duration
+	// FirstToken is how long the first token of a streamed answer took; 0: it is
+	// not known.
+	FirstToken time.Duration
 	// StatusCode is 0 where no response came.
 	StatusCode int
 

@@ -166,13 +166,18 @@ type fakeCaller struct {
 	reply    func(ctx context.Context, n int, r provider.Request) (provider.Answer, error)
 }
 
-// Call implements Caller. A model that takes longer than its limit times out.
+// Call implements Caller. A model that takes longer than its limits times out:
+// it is silent to its end.
 func (c *fakeCaller) Call(ctx context.Context, r provider.Request) (provider.Answer, error) {
 	n := len(c.requests)
 	c.requests = append(c.requests, r)
-	if c.takes > r.Timeout {
-		c.b.pass(r.Timeout)
-		return provider.Answer{}, &provider.Error{Kind: provider.Timeout, Message: "silent"}
+	limit, by := r.Timeout, context.DeadlineExceeded
+	if r.FirstToken > 0 && r.FirstToken < limit {
+		limit, by = r.FirstToken, provider.ErrStalled
+	}
+	if c.takes > limit {
+		c.b.pass(limit)
+		return provider.Answer{}, &provider.Error{Kind: provider.Timeout, Message: "silent", Err: by}
 	}
 	c.b.pass(c.takes)
 	return c.reply(ctx, n, r)

@@ -30,9 +30,11 @@ type Request struct {
 
 // Answer is a response that carries an answer.
 type Answer struct {
-	StatusCode   int
-	RequestID    string          // the provider's, from its headers; may be ""
-	Body         json.RawMessage // the provider's body, unchanged, or what it is in the shape of a chat completion
+	StatusCode int
+	RequestID  string // the provider's, from its headers; may be ""
+	// Body is the provider's body, unchanged; of a stream, or where the provider
+	// has another shape, the chat completion that a plain call would have brought.
+	Body         json.RawMessage
 	Usage        Usage
 	FinishReason string // of the first choice, e.g. "stop", "length"
 	// FirstToken is how long the first token took; 0: not known, as of an

@@ -9,9 +9,11 @@ const (
 	// OK is a parsed body with at least one choice that is not empty.
 	OK Kind = "ok"
 	// Unavailable is a provider that cannot serve: refused, reset, DNS, 5xx,
-	// 529, a body that does not parse, 200 with HTML or no choices.
+	// 529, a body that does not parse, 200 with HTML or no choices, a stream
+	// that breaks off or holds an error.
 	Unavailable Kind = "unavailable"
-	// Timeout is silence for longer than the model's limit.
+	// Timeout is silence for longer than a limit (see ErrStalled), or a call that
+	// took too long in all.
 	Timeout Kind = "timeout"
 	// RateLimited is a 429 that passes.
 	RateLimited Kind = "rate_limited"

@@ -12,7 +12,7 @@ import (
 	"nightshift/provider"
 )
 
-// callBuckets are the bounds of a call's duration, in seconds. Below 1 s are
+// callBuckets are the bounds of a call's duration and of its first token, in seconds. Below 1 s are
 // probes, cache-like answers and refusals; 10, 15, 20 and 30 s are the silence
 // limits of the tiers, so that calls cut off there stand out; 60 to 300 s are
 // long answers; 600 s is the default timeout of a call, beyond which none goes.
@@ -35,6 +35,7 @@ type Metrics struct {
 	probes      *prometheus.CounterVec
 	calls       *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
+	firstToken  *prometheus.HistogramVec
 	tokens      *prometheus.CounterVec
 	cost        *prometheus.CounterVec
 	avoided     *prometheus.CounterVec
@@ -54,10 +55,8 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 			"scope", "provider", "model", "region", "result"),
 		calls: counter("calls_total", "Calls to providers, probes included, by the kind of their outcome.",
 			"provider", "model", "region", "kind"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "nightshift_call_duration_seconds", Buckets: callBuckets,
-			Help: "Time from sending a call to its whole answer or its failure.",
-		}, []string{"provider", "model", "region"}),
+		duration:   histogram("call_duration_seconds", "Time from sending a call to its whole answer or its failure."),
+		firstToken: histogram("time_to_first_token_seconds", "Time from sending a call to the first token of its answer, where it was streamed."),
 		tokens: counter("tokens_total", "Tokens as providers reported them; the types do not overlap.",
 			"provider", "model", "type"),
 		cost: counter("cost_usd_total", "Cost of the calls at the configured prices, in US dollars.",
@@ -71,7 +70,7 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 			Name: "nightshift_breaker_store_fallback", Help: "1 while this process decides from breakers of its own, since Redis does not answer.",
 		}),
 	}
-	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.tokens, m.cost, m.avoided, m.deferrals, m.lines, m.fallback,
+	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.firstToken, m.tokens, m.cost, m.avoided, m.deferrals, m.lines, m.fallback,
 		info("build_info", "The build of this process; always 1.",
 			prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()}),
 		info("config_info", "The configuration of this process by its hash; always 1.", prometheus.Labels{"hash": o.ConfigHash}))
@@ -81,6 +80,13 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nightshift_" + name, Help: help}, labels)
+}
+
+// histogram is one of calls, by model.
+func histogram(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "nightshift_" + name, Help: help, Buckets: callBuckets,
+	}, []string{"provider", "model", "region"})
 }
 
 func info(name, help string, labels prometheus.Labels) prometheus.Collector {
@@ -136,6 +142,11 @@ func (m *Metrics) Call(k breaker.Key, purpose ladder.Purpose, c provider.Call) {
 	if c.Cost > 0 {
 		m.cost.WithLabelValues(k.Provider, k.Model, string(purpose)).Add(c.Cost.Float())
 	}
+}
+
+// FirstToken notes how long the first token of an answer took.
+func (m *Metrics) FirstToken(k breaker.Key, took time.Duration) {
+	m.firstToken.WithLabelValues(k.Provider, k.Model, k.Region).Observe(took.Seconds())
 }
 
 // addTokens adds what a provider reported; a counter may not fall, and a

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -105,6 +106,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg, MetricsOptions{Keys: []breaker.Key{gpt}, Queues: []string{"overnight"}})
 	m.Call(gpt, ladder.ForLine, provider.Call{Kind: provider.OK, Usage: provider.Usage{OutputTokens: 1}})
+	m.FirstToken(gpt, time.Second)
 	m.Probe(breaker.ScopeModel, gpt, provider.OK)
 	NewFleet(reg, fleetOf())
 	families, err := reg.Gather()

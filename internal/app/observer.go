@@ -38,6 +38,9 @@ func (w *watching) Transition(t breaker.Transition) {
 func (w *watching) Called(e ladder.CallEvent) {
 	w.log.Debug("call", "model", e.Key.Model, "kind", e.Call.Kind, "latency_ms", e.Call.LatencyMS, "purpose", e.Purpose)
 	w.metrics.Call(e.Key, e.Purpose, e.Call)
+	if e.FirstToken > 0 { // else it is not known
+		w.metrics.FirstToken(e.Key, e.FirstToken)
+	}
 	if e.Scope != "" {
 		w.metrics.Probe(e.Scope, e.Key, e.Call.Kind)
 	}

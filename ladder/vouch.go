@@ -1,0 +1,38 @@
+package ladder
+
+import (
+	"time"
+
+	"nightshift/breaker"
+)
+
+// vouch reports a line's own call that is a probe as a success when its lease is
+// about to end and it still answers. A long answer is not cut for a lease, and a
+// report after it would count for nothing, so that a model with long answers
+// could never close its breaker. Silence before the first token and between
+// tokens is limited (see request), so a call that is under way by then has begun
+// to answer; that it breaks off later is up to the calls after it to show.
+//
+// The function that comes back ends this and says whether the call was reported.
+func (a *attempt) vouch(t breaker.Ticket) (reported func() bool) {
+	if t.Lease <= 0 {
+		return func() bool { return false }
+	}
+	after := t.Lease - leaseMargin(t)/2
+	done := make(chan struct{})
+	timer := time.AfterFunc(after, func() {
+		defer close(done)
+		a.report(t, nil, after)
+	})
+	return func() bool {
+		if timer.Stop() {
+			return false
+		}
+		<-done
+		return true
+	}
+}
+
+// leaseMargin is how long before the end of its lease a probe must have begun
+// to answer, so that the report still counts.
+func leaseMargin(t breaker.Ticket) time.Duration { return min(10*time.Second, t.Lease/4) }
