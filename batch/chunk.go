@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,8 +23,12 @@ const (
 	chunkFlagless = 1
 )
 
-// chunkNoProbe is the flag of a line whose NoProbe is set, the only one.
-const chunkNoProbe = 1
+// The flags of a line: whether its NoProbe is set, and, in the bits above, its
+// goal as a place in goals.
+const (
+	chunkNoProbe = 1
+	chunkGoal    = 1 // bits to the left
+)
 
 // chunk is a run of lines that are stored together.
 type chunk struct {
@@ -93,10 +98,20 @@ func (c *chunk) encode() ([]byte, error) {
 }
 
 func (l Line) flags() uint64 {
+	flags := uint64(max(slices.Index(goals, l.Goal), 0)) << chunkGoal
 	if l.NoProbe {
-		return chunkNoProbe
+		flags |= chunkNoProbe
 	}
-	return 0
+	return flags
+}
+
+func (l *Line) setFlags(flags uint64) (ok bool) {
+	l.NoProbe = flags&chunkNoProbe != 0
+	goal := flags >> chunkGoal
+	if ok = goal < uint64(len(goals)); ok {
+		l.Goal = goals[goal]
+	}
+	return ok
 }
 
 var errChunk = errors.New("the chunk is damaged or of another version")
@@ -113,9 +128,7 @@ func decodeChunk(b []byte) ([]Line, error) {
 	for range n {
 		l := Line{Number: int64(d.uvarint()), Rung: int(d.uvarint())}
 		if version != chunkFlagless {
-			flags := d.uvarint()
-			l.NoProbe = flags&chunkNoProbe != 0
-			d.bad = d.bad || flags&^chunkNoProbe != 0
+			d.bad = !l.setFlags(d.uvarint()) || d.bad
 		}
 		l.Digest = hex.EncodeToString(d.field())
 		l.CustomID = string(d.field())

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"nightshift/config"
 	"nightshift/provider"
 )
 
@@ -188,10 +191,12 @@ func parseShort(envelope []field) (Line, error) {
 			l.Metadata = f.value
 		case "probe_safe":
 			l.NoProbe, err = parseFalse(f)
-		case "schema", "goal":
+		case "goal":
+			l.Goal, err = parseGoal(f)
+		case "schema":
 			err = &fieldError{f.name, "it is not supported yet"}
 		default:
-			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, metadata, probe_safe)"}
+			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, goal, metadata, probe_safe)"}
 		}
 		if err != nil {
 			return Line{}, err
@@ -267,4 +272,16 @@ func parsePositive(f field) (int64, error) {
 		return 0, &fieldError{f.name, "it must be a whole number above 0"}
 	}
 	return n, nil
+}
+
+// goals are the goals that a line may have, in the order in which chunks number
+// them; "" is none.
+var goals = []string{"", "order", "balanced", "speed", "cost", "reliability", config.GoalOwn}
+
+func parseGoal(f field) (string, error) {
+	goal, err := parseString(f)
+	if err == nil && (goal == "" || !slices.Contains(goals, goal)) {
+		err = &fieldError{f.name, fmt.Sprintf("%q is not a goal (%s)", goal, strings.Join(goals[1:], ", "))}
+	}
+	return goal, err
 }

@@ -157,13 +157,14 @@ func TestCase33_BadLinesAreNamed(t *testing.T) {
 		`{"prompt":"a"}`:                            "id: it is missing",
 		`{"id":"a","prompt":""}`:                    "prompt: it is missing or empty",
 		`{"id":"a","prompt":"x","schema":{}}`:       "schema: it is not supported yet",
-		`{"id":"a","prompt":"x","goal":"cost"}`:     "goal: it is not supported yet",
+		`{"id":"a","prompt":"x","goal":"cheap"}`:    `goal: "cheap" is not a goal (order, balanced, speed, cost, reliability, own)`,
+		`{"id":"a","prompt":"x","goal":""}`:         `goal: "" is not a goal (order, balanced, speed, cost, reliability, own)`,
 		`{"id":"a","prompt":"x","probe_safe":"no"}`: "probe_safe: it is a string, not true or false",
 		`{"id":"a","prompt":"x","probe_safe":null}`: "probe_safe: it is null, not true or false",
 		`{"id":"a","prompt":"x","max_tokens":0}`:    "max_tokens: it must be a whole number above 0",
 		`{"id":"a","prompt":"x","max_tokens":"5"}`:  "max_tokens: it must be a whole number above 0",
 		`{"id":"a","prompt":"x","metadata":[]}`:     "metadata: it is an array, not an object",
-		`{"id":"a","prompt":"x","temperature":1}`:   "temperature: it is not a field of a short line (id, prompt, system, max_tokens, metadata, probe_safe)",
+		`{"id":"a","prompt":"x","temperature":1}`:   "temperature: it is not a field of a short line (id, prompt, system, max_tokens, goal, metadata, probe_safe)",
 	} {
 		lines, bad := readAll(t, reader(t, ok+"\n"+text+"\n"+openAI("z")))
 		if len(lines) != 2 || len(bad) != 1 || bad[0] != "in.jsonl:2: "+want {

@@ -26,6 +26,7 @@ type Line struct {
 	Rung     int             // where it starts on its ladder
 	NoProbe  bool            // its call must not be the probe of a breaker
 	Model    string          // the body's, as a Reader found it; "" where it names none. It is not kept: Rung is
+	Goal     string          // orders the rungs for this line; "": the ladder's goal does
 }
 
 // Description is what is known of a batch when it is submitted.

@@ -16,6 +16,7 @@ func (c *checker) ladder(l Ladder) {
 	if len(l.Rungs) == 0 && !c.problems.under(p.child("rungs").String()) {
 		c.report(p, "a ladder needs at least one rung", "add one, as in rungs: [{model: openai/gpt-4o}]")
 	}
+	c.goal(l, p)
 	for i, r := range l.Rungs {
 		at := p.child("rungs").index(i)
 		c.rung(r, at)

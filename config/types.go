@@ -126,8 +126,10 @@ type Probe struct {
 // Ladder is an ordered list of rungs.
 type Ladder struct {
 	Name string `yaml:"-"`
-	// How the model rungs are ordered.
-	Goal string `yaml:"goal" enum:"order,balanced,speed,cost,reliability" default:"order"`
+	// How the model rungs are ordered: as written, or best first by a score of success rate, latency and cost: balanced .4/.3/.3, speed .2/.6/.2, cost .2/.2/.6, reliability .7/.2/.1, or own, by `weights`. Rungs with `after` or `at_deadline` and texts keep their places. 2% of the choices try another model first.
+	Goal string `yaml:"goal" enum:"order,balanced,speed,cost,reliability,own" default:"order"`
+	// What the goal `own` weighs.
+	Weights Weights `yaml:"weights"`
 	// How long a line waits for a rung that is rate-limited before it takes the next one.
 	Patience time.Duration `yaml:"patience" default:"5m"`
 	// The most calls a line may cost. 0: one full pass of the ladder for every attempt.
@@ -142,6 +144,19 @@ type Ladder struct {
 	Quality Quality `yaml:"quality"`
 	// How long an answer is kept for an identical request.
 	Cache time.Duration `yaml:"cache"`
+}
+
+// GoalOwn is the goal that goes by Ladder.Weights.
+const GoalOwn = "own"
+
+// Weights are those of a ladder's own goal; only their ratios matter.
+type Weights struct {
+	// The share of calls that are answered.
+	Success float64 `yaml:"success"`
+	// How long an answer takes, beside the fastest model.
+	Latency float64 `yaml:"latency"`
+	// What a typical call costs, beside the cheapest model.
+	Cost float64 `yaml:"cost"`
 }
 
 // Rung is a model, or a text without a model.
@@ -186,9 +201,9 @@ type Output struct {
 
 // Quality says what happens to a model whose answers are invalid.
 type Quality struct {
-	// Per cent of the last 50 answers.
+	// Per cent of the last 50 answers of a model, once 10 were judged by a schema or `deny`.
 	Invalid int `yaml:"invalid" default:"25" max:"100"`
-	// What happens above it.
+	// What happens above it: a line in the log, or the model also goes last until it is better.
 	Action string `yaml:"action" enum:"warn,demote" default:"warn"`
 }
 

@@ -28,6 +28,7 @@ type attempt struct {
 	j   Journal
 	out Outcome // its Progress is kept up to date
 
+	first     int // the rung that is the line's first choice
 	calls     int // of this attempt
 	tries     int // on this rung that really failed
 	waits     int // on this rung for a park
@@ -69,13 +70,9 @@ func (a *attempt) climb() bool {
 	return false
 }
 
-// order is the rungs to try, best first: as they are written, from the line's
-// first one.
-func (a *attempt) order() []int {
-	var order []int
-	for i := a.start(); i < len(a.l.rungs); i++ {
-		order = append(order, i)
-	}
+// order is the rungs to try, best first.
+func (a *attempt) order() (order []int) {
+	order, a.first = a.l.route(a.r, a.l.now())
 	return order
 }
 

@@ -135,7 +135,9 @@ func statusOf(ans provider.Answer, e *provider.Error) int {
 // report tells the breaker, on a context that outlives the attempt's. A report
 // that is lost costs a breaker one outcome, or a probe its lease: never the line.
 func (a *attempt) report(t breaker.Ticket, e *provider.Error, took time.Duration) {
-	a.tell(t, evidence(e, took))
+	rep := evidence(e, took)
+	a.l.router.observe(t.Key, rep)
+	a.tell(t, rep)
 }
 
 func (a *attempt) tell(t breaker.Ticket, rep breaker.Report) {
@@ -161,7 +163,7 @@ func (a *attempt) answer(r *rung, ans provider.Answer) move {
 	a.out.Answer = Answer{
 		Response: Response{StatusCode: ans.StatusCode, RequestID: ans.RequestID, Body: ans.Body},
 		Provider: r.model.Provider, Model: r.key.Model, Tier: r.model.Tier,
-		Rung: r.index, Degraded: r.index > 0, Usage: ans.Usage,
+		Rung: r.index, Degraded: r.index != a.first, Usage: ans.Usage,
 	}
 	return end
 }

@@ -45,6 +45,20 @@
 // the attempt Failed; otherwise a wait makes it Deferred, and nothing was spent;
 // otherwise every rung is ruled out, which is final.
 //
+// # Which model first
+//
+// With a goal other than order, model rungs without a condition change places
+// among themselves by a score: success rate, latency beside the fastest and cost
+// beside the cheapest, weighed by the goal (route.go). The figures are
+// exponential averages of the whole fleet's calls, α = 0.2: a process takes its
+// own samples at once and exchanges them once a second ([Router]), so no call
+// waits for them. A success rate that was bad is forgiven, half of it in two
+// minutes, so that a model which nobody calls any more gets another chance; a
+// latency or price that nobody knows counts for the model, or half. A line's own
+// goal goes before the ladder's. A model whose answers are invalid too often is
+// told of in the log, or, with `action: demote`, goes last. 2% of the choices
+// try another model first, wherever figures decide.
+//
 // # Invariants
 //
 //   - Every call that was made is in the outcome's progress, whatever the end.

@@ -20,6 +20,7 @@ type Request struct {
 	Body       json.RawMessage
 	Metadata   json.RawMessage // for text rungs; may be nil
 	Rung       int             // the first rung to try
+	Goal       string          // the line's own; "": the ladder's
 	Deadline   time.Time       // zero: none
 	// Margin is the time before Deadline at which an at_deadline rung must go.
 	Margin time.Duration
@@ -130,7 +131,7 @@ type Answer struct {
 	Model    string // the key of the configuration; "nightshift/text" for a text rung
 	Tier     string
 	Rung     int
-	Degraded bool // answered below the ladder's first rung
+	Degraded bool // answered below the ladder's first rung, or, with a goal, below the line's first choice
 	Usage    provider.Usage
 }
 

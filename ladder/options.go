@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"nightshift/breaker"
@@ -29,6 +31,9 @@ type Options struct {
 	// Prober sends the probes that lines may not be themselves (Request.NoProbe).
 	// nil: as a last resort, such a line is the probe after all.
 	Prober *Prober
+	// Router knows the figures that a goal or the quality of answers go by; nil:
+	// this ladder keeps its own, which nobody shares.
+	Router *Router
 	// Sleeper waits inside an attempt. Defaults to timers.
 	Sleeper Sleeper
 	// Now is the clock. Defaults to time.Now.
@@ -53,6 +58,10 @@ type Ladder struct {
 	breakers     Breakers
 	parks        Parks
 	prober       *Prober
+	router       *Router
+	goal, own    Weights // zero: as written
+	demotes      bool    // quality.action: demote
+	maxInvalid   int     // per cent
 	sleeper      Sleeper
 	now          func() time.Time
 	rand         func() float64
@@ -69,6 +78,8 @@ type rung struct {
 	key     breaker.Key
 	caller  Caller
 	price   *config.Price
+	cost    float64      // of a typical call, see typical
+	invalid *atomic.Bool // too many of its answers are; so that each change is told once
 }
 
 // name is the rung's in results: the model's key.
@@ -86,10 +97,14 @@ func New(o Options) (*Ladder, error) {
 		patience:     o.Ladder.Patience,
 		maxCalls:     o.Ladder.MaxCalls,
 		nextOnFilter: o.Ladder.OnFilter == "next",
-		breakers:     o.Breakers, parks: o.Parks, prober: o.Prober, sleeper: o.Sleeper,
+		breakers:     o.Breakers, parks: o.Parks, prober: o.Prober, router: o.Router, sleeper: o.Sleeper,
+		own: Weights(o.Ladder.Weights), demotes: o.Ladder.Quality.Action == "demote", maxInvalid: o.Ladder.Quality.Invalid,
 		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,
 	}
 	l.setDefaults()
+	if l.goal = goals[o.Ladder.Goal]; o.Ladder.Goal == config.GoalOwn {
+		l.goal = l.own
+	}
 	problems := []error{l.checkParts()}
 	for i, c := range o.Ladder.Rungs {
 		r, err := newRung(i, c, o)
@@ -104,6 +119,9 @@ func New(o Options) (*Ladder, error) {
 	}
 	if len(o.Ladder.Rungs) == 0 {
 		problems = append(problems, errors.New("it has no rungs"))
+	}
+	if l.router == nil {
+		l.router = NewRouter(RouterOptions{Keys: l.keys(), Now: l.now})
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("build ladder %q: %w", o.Ladder.Name, err)
@@ -127,6 +145,17 @@ func (l *Ladder) setDefaults() {
 	if l.observer == nil {
 		l.observer = nobody{}
 	}
+}
+
+// keys are the models of the ladder.
+func (l *Ladder) keys() []breaker.Key {
+	var keys []breaker.Key
+	for i := range l.rungs {
+		if r := &l.rungs[i]; r.Model != "" && !slices.Contains(keys, r.key) {
+			keys = append(keys, r.key)
+		}
+	}
+	return keys
 }
 
 func (l *Ladder) checkParts() error {
@@ -160,6 +189,8 @@ func newRung(i int, c config.Rung, o Options) (rung, error) {
 	if c.Price != nil {
 		r.price = c.Price
 	}
+	r.cost = typical(r.price)
+	r.invalid = new(atomic.Bool)
 	return r, nil
 }
 

@@ -39,6 +39,7 @@ type App struct {
 	registry *prometheus.Registry
 	worker   *tasks.Worker    // nil without Options.Worker
 	watcher  *breaker.Watcher // with the worker
+	router   *ladder.Router   // with the worker
 	calls    adapters         // with the worker
 	servers  []*server
 
@@ -102,8 +103,11 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	if err != nil {
 		return err
 	}
+	a.router = ladder.NewRouter(ladder.RouterOptions{
+		Keys: a.conn.Keys, Store: ladder.NewRedisAverages(a.conn.Redis.Breaker()), Verdicts: a.conn.Breakers, Logger: log,
+	})
 	climbs, err := ladders(cfg, ladder.Options{
-		Models: cfg.Models, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Logger: log, Observer: watch,
+		Models: cfg.Models, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Router: a.router, Logger: log, Observer: watch,
 	}, queues)
 	if err != nil {
 		return err
@@ -230,6 +234,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	if a.worker != nil {
 		a.loops.Go(func() { a.watcher.Run(loops) })
+		a.loops.Go(func() { a.router.Run(loops) })
 		if err := a.worker.Start(ctx); err != nil {
 			return errors.Join(err, a.Stop(ctx))
 		}

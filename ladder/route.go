@@ -1,0 +1,195 @@
+package ladder
+
+import (
+	"slices"
+	"time"
+
+	"nightshift/config"
+)
+
+// Weights say how much a ladder's goal cares for each figure. Only their ratios
+// matter.
+type Weights struct {
+	Success, Latency, Cost float64
+}
+
+// goals are the weights of the goals that have a name (design section 7).
+var goals = map[string]Weights{
+	"balanced":    {.4, .3, .3},
+	"speed":       {.2, .6, .2},
+	"cost":        {.2, .2, .6},
+	"reliability": {.7, .2, .1},
+}
+
+// explore is the share of choices that try another model first, so that a model
+// which is passed over is seen to be better than it was.
+const explore = 0.02
+
+// minJudged is how many answers must have been judged before their share of
+// invalid ones says anything.
+const minJudged = 10
+
+// candidate is a model rung with what is known of its model.
+type candidate struct {
+	index   int     // of the rung
+	success float64 // share of calls
+	latency float64 // ms; 0: not known
+	cost    float64 // of a typical call; below 0: the model has no price
+	demoted bool    // too many of its answers are invalid
+}
+
+// rank puts the candidates in the order of the weights, best first; without
+// weights, they stay as they are. Equals stay as they are too.
+func rank(all []candidate, w Weights) {
+	if w == (Weights{}) {
+		return
+	}
+	fastest, cheapest := best(all, func(c candidate) float64 { return c.latency }, 0), best(all, func(c candidate) float64 { return c.cost }, -1)
+	score := func(c candidate) float64 {
+		return w.Success*c.success + w.Latency*ratio(fastest, c.latency, c.latency > 0, 1) + w.Cost*ratio(cheapest, c.cost, c.cost >= 0, .5)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		switch x, y := score(a), score(b); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+}
+
+// best is the smallest of the figures above none; 0 where there is no such.
+func best(all []candidate, figure func(candidate) float64, none float64) float64 {
+	smallest := none
+	for _, c := range all {
+		if f := figure(c); f > none && (smallest == none || f < smallest) {
+			smallest = f
+		}
+	}
+	return max(smallest, 0)
+}
+
+// ratio is how good a figure is beside the best one: 1 is as good, a half is
+// twice as much. What is not known counts as the given one.
+func ratio(best, figure float64, known bool, unknown float64) float64 {
+	switch {
+	case !known:
+		return unknown
+	case figure <= best:
+		return 1
+	}
+	return best / figure
+}
+
+// demote puts the models of too many invalid answers behind the others.
+func demote(all []candidate) {
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		switch {
+		case a.demoted == b.demoted:
+			return 0
+		case b.demoted:
+			return -1
+		}
+		return 1
+	})
+}
+
+// venture moves now and then another candidate to the front. random is uniform
+// in [0, 1).
+func venture(all []candidate, random float64) {
+	if len(all) < 2 || random >= explore {
+		return
+	}
+	i := 1 + int(random/explore*float64(len(all)-1))
+	c := all[i]
+	copy(all[1:i+1], all[:i])
+	all[0] = c
+}
+
+// typical is what a typical call costs at a price, in USD: 1,000 tokens in, 500
+// out. Below 0: there is no price.
+func typical(p *config.Price) float64 {
+	if p == nil {
+		return -1
+	}
+	return (1000*p.Input+500*p.Output)/1e6 + p.PerCall
+}
+
+// weights are those of the line's goal, or of the ladder's.
+func (l *Ladder) weights(goal string) Weights {
+	switch goal {
+	case "":
+		return l.goal
+	case config.GoalOwn:
+		return l.own
+	}
+	return goals[goal] // none for "order"
+}
+
+// route is the order of the rungs for a line, best first, and the rung of which
+// an answer is not degraded: the one that it would begin with if no model were
+// demoted; of a line that names a model below the first rung, the first. Only model rungs without a
+// condition of time change places, among themselves; a line that names a model
+// begins with it.
+func (l *Ladder) route(r Request, now time.Time) (order []int, first int) {
+	start := startOf(r, len(l.rungs))
+	var places []int
+	var all []candidate
+	for i := start; i < len(l.rungs); i++ {
+		order = append(order, i)
+		if x := &l.rungs[i]; x.Model != "" && x.After == 0 && !x.AtDeadline && (i > start || r.Rung == 0) {
+			places = append(places, i-start)
+			all = append(all, l.candidate(x, now))
+		}
+	}
+	rank(all, l.weights(r.Goal))
+	place(order, places, all)
+	if first = order[0]; r.Rung > 0 && start > 0 {
+		first = 0
+	}
+	demote(all)
+	if l.explores(r.Goal, all) {
+		before := all[0].index
+		if venture(all, l.rand()); all[0].index != before {
+			first = all[0].index
+		}
+	}
+	place(order, places, all)
+	return order, first
+}
+
+// place writes the candidates into their places of the order.
+func place(order, places []int, all []candidate) {
+	for n, c := range all {
+		order[places[n]] = c.index
+	}
+}
+
+// explores says whether another model may be tried first: where figures decide.
+func (l *Ladder) explores(goal string, all []candidate) bool {
+	return l.weights(goal) != (Weights{}) || slices.ContainsFunc(all, func(c candidate) bool { return c.demoted })
+}
+
+func (l *Ladder) candidate(r *rung, now time.Time) candidate {
+	f := l.router.figures(r.key)
+	invalid := f.tooManyInvalid(l.maxInvalid)
+	l.tellQuality(r, f, invalid)
+	return candidate{
+		index: r.index, success: f.success(now), latency: f.latency(), cost: r.cost, demoted: l.demotes && invalid,
+	}
+}
+
+// tellQuality logs when a model's answers become too bad for this ladder, and
+// when they are good again.
+func (l *Ladder) tellQuality(r *rung, f Figures, invalid bool) {
+	if r.invalid.Load() == invalid || !r.invalid.CompareAndSwap(!invalid, invalid) {
+		return
+	}
+	attrs := []any{"ladder", l.name, "model", r.key.Model, "invalid", f.Invalid, "judged", f.Judged, "demoted", invalid && l.demotes}
+	if invalid {
+		l.log.Warn("too many of the model's answers are invalid", attrs...)
+	} else {
+		l.log.Info("the model's answers are good enough again", attrs...)
+	}
+}
