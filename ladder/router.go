@@ -3,7 +3,6 @@ package ladder
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -40,10 +39,9 @@ type Router struct {
 
 // known is what the process knows of a model.
 type known struct {
-	fleet            Averages // as the last exchange told
-	sent, since      Averages // samples that are on their way, and later ones
-	judged, invalid  int
-	warned, hasStore bool
+	fleet           Averages // as the last exchange told
+	sent, since     Averages // samples that are on their way, and later ones
+	judged, invalid int
 }
 
 // exchange is how often samples are exchanged, and exchangeLimit how long one
@@ -172,15 +170,6 @@ func (r *Router) figures(k breaker.Key) Figures {
 		return Figures{}
 	}
 	return Figures{Averages: m.fleet.then(m.sent).then(m.since), Judged: m.judged, Invalid: m.invalid}
-}
-
-// All returns what is known of every model.
-func (r *Router) All() map[breaker.Key]Figures {
-	all := map[breaker.Key]Figures{}
-	for _, k := range r.keys {
-		all[k] = r.figures(k)
-	}
-	return maps.Clone(all)
 }
 
 // Figures are what is known of a model.
