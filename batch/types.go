@@ -178,7 +178,8 @@ type NightshiftInfo struct {
 	Tier       string          `json:"tier"`
 	Degraded   bool            `json:"degraded"`
 	Cached     bool            `json:"cached"`
-	Output     json.RawMessage `json:"output"` // null without an output guard
+	Truncated  int             `json:"truncated,omitempty"` // messages that were left out of the request
+	Output     json.RawMessage `json:"output"`              // null without an output guard
 	Attempts   []provider.Call `json:"attempts"`
 	Deferrals  int             `json:"deferrals"`
 	Usage      provider.Usage  `json:"usage"`

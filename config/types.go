@@ -136,7 +136,7 @@ type Ladder struct {
 	MaxCalls int `yaml:"max_calls"`
 	// What a content filter's refusal means: the line fails, or the next rung is tried.
 	OnFilter string `yaml:"on_filter" enum:"fail,next" default:"fail"`
-	// What a line too long for every model means.
+	// What a line too long for every model means: it fails, or its oldest messages are left out for the model with the largest context (never those of the system, nor the last of the user), which its result says.
 	OnContext string `yaml:"on_context" enum:"fail,truncate" default:"fail"`
 	// The rungs, best first. Required.
 	Rungs   []Rung  `yaml:"rungs"`

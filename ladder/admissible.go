@@ -17,6 +17,8 @@ func (a *attempt) admissible(i int) move {
 		return a.skip(r, a.whyRuledOut(r))
 	case r.Model == "" && a.preset(r) == nil:
 		return a.skip(r, "no rule matches the line")
+	case !a.fits(r):
+		return a.oversized(r)
 	case a.named(r):
 		return proceed
 	}
@@ -59,7 +61,7 @@ func (a *attempt) notBefore(r *rung, t time.Time) move {
 func (a *attempt) isFirst(r *rung) bool {
 	for i := a.start(); i < r.index; i++ {
 		above := &a.l.rungs[i]
-		if above.Model != "" && !slices.Contains(a.out.Progress.RuledOut, i) {
+		if above.Model != "" && !slices.Contains(a.out.Progress.RuledOut, i) && !a.tooLarge(above) {
 			return false
 		}
 	}

@@ -36,6 +36,10 @@ type attempt struct {
 	failed    *provider.Error // the last real failure
 	refusal   *provider.Error // the last reason why a rung was ruled out
 	matcher
+
+	measured    *size // of the request as it stands
+	shortenings int
+	truncated   int // messages that were left out
 }
 
 // Attempt runs one attempt of a line. ctx is the worker's own: it ends at a hard

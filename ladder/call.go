@@ -163,7 +163,7 @@ func (a *attempt) answer(r *rung, ans provider.Answer) move {
 	a.out.Answer = Answer{
 		Response: Response{StatusCode: ans.StatusCode, RequestID: ans.RequestID, Body: ans.Body},
 		Provider: r.model.Provider, Model: r.key.Model, Tier: r.model.Tier,
-		Rung: r.index, Degraded: r.index != a.first, Usage: ans.Usage,
+		Rung: r.index, Degraded: r.index != a.first, Truncated: a.truncated, Usage: ans.Usage,
 	}
 	return end
 }

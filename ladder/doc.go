@@ -29,6 +29,12 @@
 //     quality that the ladder's order asks for. After that, the next rung.
 //   - A rung that cannot answer this line (context, filter, unsupported
 //     parameter, a text that does not fit) is ruled out for later attempts too.
+//   - A rung whose `context` is clearly too small for a request is passed over
+//     without a call (size.go says how tokens are counted; in doubt the provider
+//     decides). A request too large for every model that is left is final, or
+//     with `on_context: truncate` shortened for the largest: oldest messages
+//     first, calls of tools with their results, never the system's, nor the last
+//     message of the user, nor what the conversation ends with.
 //   - A rung with `after` opens that long after an open breaker first refused
 //     the line, and is waited for until then. Rate limits, pacing and failures do
 //     not start that time. It is at once the turn of such a rung where no model

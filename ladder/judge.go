@@ -20,6 +20,9 @@ func (a *attempt) judge(r *rung, e *provider.Error) move {
 		}
 		return a.final(string(e.Kind), e.Error(), e)
 	case tooLong:
+		if a.mayShorten(r) && a.shorten(r, a.size().prompt()*3/4) {
+			return again
+		}
 		return a.ruleOut(e, a.l.notLarger(r)...)
 	case filtered:
 		if a.l.nextOnFilter {

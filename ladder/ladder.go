@@ -132,7 +132,10 @@ type Answer struct {
 	Tier     string
 	Rung     int
 	Degraded bool // answered below the ladder's first rung, or, with a goal, below the line's first choice
-	Usage    provider.Usage
+	// Truncated is how many messages of the request were left out, because it was
+	// too long for every model.
+	Truncated int
+	Usage     provider.Usage
 }
 
 // CodeCallsExhausted is the code of a final error: the line spent its ladder's

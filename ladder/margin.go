@@ -25,7 +25,7 @@ func (a *attempt) hasLastResort(texts bool) bool {
 	for i := a.start(); i < len(a.l.rungs); i++ {
 		r := &a.l.rungs[i]
 		open := r.AtDeadline && !slices.Contains(a.out.Progress.RuledOut, i) && !a.named(r)
-		if open && (r.Model != "" && !texts || r.Model == "" && a.preset(r) != nil) {
+		if open && (r.Model != "" && !texts && !a.tooLarge(r) || r.Model == "" && a.preset(r) != nil) {
 			return true
 		}
 	}

@@ -54,6 +54,7 @@ type Ladder struct {
 	maxCalls     int  // 0: one full pass × (retries + 1)
 	pass         int  // calls of one full pass: the sum of all tries
 	nextOnFilter bool // on_filter: next
+	truncates    bool // on_context: truncate
 	rungs        []rung
 	breakers     Breakers
 	parks        Parks
@@ -97,6 +98,7 @@ func New(o Options) (*Ladder, error) {
 		patience:     o.Ladder.Patience,
 		maxCalls:     o.Ladder.MaxCalls,
 		nextOnFilter: o.Ladder.OnFilter == "next",
+		truncates:    o.Ladder.OnContext == "truncate",
 		breakers:     o.Breakers, parks: o.Parks, prober: o.Prober, router: o.Router, sleeper: o.Sleeper,
 		own: Weights(o.Ladder.Weights), demotes: o.Ladder.Quality.Action == "demote", maxInvalid: o.Ladder.Quality.Invalid,
 		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,

@@ -29,7 +29,7 @@ func world(t *rapid.T, tb testing.TB) (*bundle, config.Ladder) {
 		name := fmt.Sprint(i)
 		b.add(name)
 		m := b.models["p/"+name]
-		m.Context = rapid.IntRange(0, 3).Draw(t, "context")
+		m.Context = 1000 * rapid.IntRange(0, 3).Draw(t, "context")
 		b.models["p/"+name] = m
 		b.callers["p/"+name].reply = func(ctx context.Context, n int, r provider.Request) (provider.Answer, error) {
 			k := rapid.SampledFrom(kinds).Draw(t, "kind")

@@ -62,9 +62,10 @@ func (m *matcher) preset(r *rung) *template.Template {
 
 // message is what we read of a message of a chat.
 type message struct {
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
-	ToolCalls json.RawMessage `json:"tool_calls"`
+	Role         string          `json:"role"`
+	Content      json.RawMessage `json:"content"`
+	ToolCalls    json.RawMessage `json:"tool_calls"`
+	FunctionCall json.RawMessage `json:"function_call"`
 }
 
 // text is the message's text; parts of it are joined by newlines, and what is

@@ -90,6 +90,16 @@ func (e edit) appendKey(out []byte, key string, raw []byte) []byte {
 	return append(out, raw[closingQuote(raw, open)+1:]...)
 }
 
+// ReplaceField returns a body with one field of its top level replaced by a
+// value that is JSON, or added at its end, and every other byte as it came in.
+func ReplaceField(body []byte, field string, value json.RawMessage) ([]byte, error) {
+	obj, err := scanObject(body)
+	if err != nil {
+		return nil, err
+	}
+	return splice(body, obj, edit{values: map[string][]byte{field: value}}), nil
+}
+
 // encodeValues returns the JSON of every field that is set.
 func encodeValues(model string, set map[string]any) (map[string][]byte, error) {
 	values := make(map[string][]byte, len(set)+1)

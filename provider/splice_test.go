@@ -115,3 +115,18 @@ func FuzzSpliceBody(f *testing.F) {
 		}
 	})
 }
+
+func TestReplaceField(t *testing.T) {
+	for _, tc := range []struct{ body, want string }{
+		{`{"a":1.50, "messages" : [1] ,"b":"é"}`, `{"a":1.50, "messages" : [2, 3] ,"b":"é"}`},
+		{`{"a":1}`, `{"a":1,"messages":[2, 3]}`},
+	} {
+		got, err := ReplaceField([]byte(tc.body), "messages", []byte("[2, 3]"))
+		if err != nil || string(got) != tc.want {
+			t.Errorf("got %s, %v; want %s", got, err, tc.want)
+		}
+	}
+	if _, err := ReplaceField([]byte(`[1]`), "messages", []byte("1")); err == nil {
+		t.Error("an array has no fields")
+	}
+}
