@@ -23,11 +23,13 @@ const (
 	chunkFlagless = 1
 )
 
-// The flags of a line: whether its NoProbe is set, and, in the bits above, its
-// goal as a place in goals.
+// The flags of a line: whether its NoProbe is set; in the bits above, its goal as
+// a place in goals; and whether a schema follows its body.
 const (
-	chunkNoProbe = 1
-	chunkGoal    = 1 // bits to the left
+	chunkNoProbe  = 1
+	chunkGoal     = 1 // bits to the left
+	chunkGoalMask = 1<<5 - 1
+	chunkSchema   = 1 << 6
 )
 
 // chunk is a run of lines that are stored together.
@@ -47,7 +49,9 @@ func (c *chunk) add(l Line) {
 	c.bytes += lineBytes(l)
 }
 
-func lineBytes(l Line) int { return len(l.CustomID) + len(l.Endpoint) + len(l.Body) + len(l.Metadata) }
+func lineBytes(l Line) int {
+	return len(l.CustomID) + len(l.Endpoint) + len(l.Body) + len(l.Metadata) + len(l.Schema)
+}
 
 // entry is the chunk in the batch's index: its number and its lines as runs
 // "first:count:class", uncompressed, so that scripts can release from it.
@@ -89,7 +93,11 @@ func (c *chunk) encode() ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(l.Number))
 		b = binary.AppendUvarint(b, uint64(l.Rung))
 		b = binary.AppendUvarint(b, l.flags())
-		for _, f := range [][]byte{digest, []byte(l.CustomID), []byte(l.Endpoint), l.Metadata, l.Body} {
+		fields := [][]byte{digest, []byte(l.CustomID), []byte(l.Endpoint), l.Metadata, l.Body}
+		if l.Schema != nil {
+			fields = append(fields, l.Schema)
+		}
+		for _, f := range fields {
 			b = binary.AppendUvarint(b, uint64(len(f)))
 			b = append(b, f...)
 		}
@@ -102,13 +110,16 @@ func (l Line) flags() uint64 {
 	if l.NoProbe {
 		flags |= chunkNoProbe
 	}
+	if l.Schema != nil {
+		flags |= chunkSchema
+	}
 	return flags
 }
 
 func (l *Line) setFlags(flags uint64) (ok bool) {
 	l.NoProbe = flags&chunkNoProbe != 0
-	goal := flags >> chunkGoal
-	if ok = goal < uint64(len(goals)); ok {
+	goal := flags >> chunkGoal & chunkGoalMask
+	if ok = goal < uint64(len(goals)) && flags < 2*chunkSchema; ok {
 		l.Goal = goals[goal]
 	}
 	return ok
@@ -127,16 +138,19 @@ func decodeChunk(b []byte) ([]Line, error) {
 	lines := make([]Line, 0, n)
 	for range n {
 		l := Line{Number: int64(d.uvarint()), Rung: int(d.uvarint())}
+		var flags uint64
 		if version != chunkFlagless {
-			d.bad = !l.setFlags(d.uvarint()) || d.bad
+			flags = d.uvarint()
+			d.bad = !l.setFlags(flags) || d.bad
 		}
 		l.Digest = hex.EncodeToString(d.field())
 		l.CustomID = string(d.field())
 		l.Endpoint = string(d.field())
-		if m := d.field(); len(m) > 0 {
-			l.Metadata = m
-		}
+		l.Metadata = d.optional()
 		l.Body = d.field()
+		if flags&chunkSchema != 0 {
+			l.Schema = d.field()
+		}
 		lines = append(lines, l)
 	}
 	if d.bad || len(d.rest) > 0 {
@@ -180,4 +194,12 @@ func (f *frame) field() []byte {
 	v := f.rest[:n:n]
 	f.rest = f.rest[n:]
 	return v
+}
+
+// optional is a field that is nil where it is empty.
+func (f *frame) optional() []byte {
+	if v := f.field(); len(v) > 0 {
+		return v
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ func pieces() []Line {
 	return []Line{
 		{Number: 1, CustomID: "a", Endpoint: "/x", Body: []byte(`{"n": 1}`), Digest: "0123456789abcdef"},
 		{Number: 3, CustomID: "b", Endpoint: "/x", Body: []byte(`{}`), Metadata: []byte(`{"t":1}`), Digest: "fedcba9876543210", Rung: 2, NoProbe: true, Goal: "speed"},
+		{Number: 4, CustomID: "c", Endpoint: "/x", Body: []byte(`{}`), Schema: []byte(`{"type" : "object"}`), Digest: "0123456789abcdef"},
 	}
 }
 
@@ -34,8 +35,8 @@ func TestAChunkComesBackAsItWas(t *testing.T) {
 // A chunk that an older worker wrote has no flags.
 func TestAChunkWithoutFlagsIsRead(t *testing.T) {
 	want := pieces()
-	want[1].NoProbe, want[1].Goal = false, ""
-	b := []byte{chunkFlagless, 2}
+	want[1].NoProbe, want[1].Goal, want[2].Schema = false, "", nil
+	b := []byte{chunkFlagless, 3}
 	for _, l := range want {
 		digest, err := hex.DecodeString(l.Digest)
 		must(t, err)
@@ -58,7 +59,7 @@ func TestAChunkOfAnotherVersionIsRefused(t *testing.T) {
 	must(t, err)
 	for name, harm := range map[string]func([]byte){
 		"version":      func(b []byte) { b[0] = chunkVersion + 1 },
-		"unknown flag": func(b []byte) { b[4] = byte(len(goals)) << chunkGoal },
+		"unknown goal": func(b []byte) { b[4] = byte(len(goals)) << chunkGoal },
 	} {
 		bad := append([]byte{}, b...)
 		harm(bad)

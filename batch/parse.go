@@ -194,9 +194,12 @@ func parseShort(envelope []field) (Line, error) {
 		case "goal":
 			l.Goal, err = parseGoal(f)
 		case "schema":
-			err = &fieldError{f.name, "it is not supported yet"}
+			if f.value[0] != '{' {
+				err = &fieldError{f.name, "it is " + kindOf(f.value) + ", not an object"}
+			}
+			l.Schema = f.value
 		default:
-			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, goal, metadata, probe_safe)"}
+			err = &fieldError{f.name, "it is not a field of a short line (id, prompt, system, max_tokens, schema, goal, metadata, probe_safe)"}
 		}
 		if err != nil {
 			return Line{}, err

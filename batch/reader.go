@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"nightshift/internal/schema"
 )
 
 // maxLine is the longest line of input, in bytes.
@@ -25,13 +27,15 @@ type Reader struct {
 	buf    []byte
 	number int64
 	ended  bool
+	// schemas of lines, which are often all the same.
+	schemas *schema.Cache
 }
 
 // OpenReader reads requests from r; name stands in errors. Gzip is known by its
 // first bytes, whatever the name.
 func OpenReader(r io.Reader, name string) (*Reader, error) {
 	in := bufio.NewReaderSize(r, 256<<10)
-	out := &Reader{name: name}
+	out := &Reader{name: name, schemas: schema.NewCache()}
 	magic, err := in.Peek(len(gzipMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -75,6 +79,9 @@ func (r *Reader) Next() (Line, []byte, error) {
 		if err == nil {
 			err = r.place(&l)
 		}
+		if err == nil {
+			err = r.checkSchema(l)
+		}
 		if err != nil {
 			le := &LineError{File: r.name, Line: r.number, Msg: err.Error()}
 			var fe *fieldError
@@ -98,6 +105,17 @@ func (r *Reader) place(l *Line) error {
 		return &fieldError{"body.model", fmt.Sprintf("no rung of the ladder has the model %q", l.Model)}
 	}
 	l.Rung = rung
+	return nil
+}
+
+// checkSchema refuses a schema that does not compile: no answer could be checked.
+func (r *Reader) checkSchema(l Line) error {
+	if l.Schema == nil {
+		return nil
+	}
+	if _, err := r.schemas.Compile(l.Schema); err != nil {
+		return &fieldError{"schema", err.Error()}
+	}
 	return nil
 }
 

@@ -69,8 +69,9 @@ func TestReader_ShortLine(t *testing.T) {
 		`{"id":"a","prompt":"Why <b>?"}`: `{"messages":[{"role":"user","content":"Why <b>?"}]}`,
 		`{"id":"a","prompt":"Why?","system":"Be brief.","max_tokens":50,"metadata":{"k":1}}`: `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Why?"}],"max_tokens":50}`,
 	} {
+		text = strings.Replace(text, `"id"`, `"schema": {"type": "object"} ,"id"`, 1)
 		lines, bad := readAll(t, reader(t, text))
-		if len(bad) > 0 || len(lines) != 1 || string(lines[0].Body) != body {
+		if len(bad) > 0 || len(lines) != 1 || string(lines[0].Body) != body || string(lines[0].Schema) != `{"type": "object"}` {
 			t.Errorf("%s: %+v, bad %v", text, lines, bad)
 		}
 	}
@@ -152,11 +153,13 @@ func TestCase33_BadLinesAreNamed(t *testing.T) {
 		strings.Replace(ok, `[{}]`, `[{}],"stream":true`, 1):                         "body.stream: answers of a batch are not streamed; leave it out",
 		strings.Replace(ok, `[{}]`, `[{}],"model":"a","model":"b"`, 1):               "body.model: it stands there twice",
 		strings.Replace(ok, `"custom_id":"a"`, `"custom_id":"a","custom_id":"b"`, 1): "custom_id: it stands there twice",
+		`{"id":"a","prompt":"x","schema":[]}`:                                        "schema: it is an array, not an object",
+		`{"id":"a","prompt":"x","schema":{"type":"text"}}`:                           "schema: the schema does not compile: at /type: none of the alternatives fits (at /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'; at /type: got string, want array)",
+		`{"id":"a","prompt":"x","schema":{"$ref":"http://127.0.0.1:1/s.json"}}`:      `schema: the schema does not compile: it refers to "http://127.0.0.1:1/s.json"; a schema may refer to its own parts only`,
 		strings.Replace(ok, `"custom_id":"a"`, `"custom_id":"a","prio":1`, 1):        "prio: it is not a field of a request (custom_id, method, url, body, probe_safe)",
 		`{"id":"a"}`:                                "prompt: it is missing or empty",
 		`{"prompt":"a"}`:                            "id: it is missing",
 		`{"id":"a","prompt":""}`:                    "prompt: it is missing or empty",
-		`{"id":"a","prompt":"x","schema":{}}`:       "schema: it is not supported yet",
 		`{"id":"a","prompt":"x","goal":"cheap"}`:    `goal: "cheap" is not a goal (order, balanced, speed, cost, reliability, own)`,
 		`{"id":"a","prompt":"x","goal":""}`:         `goal: "" is not a goal (order, balanced, speed, cost, reliability, own)`,
 		`{"id":"a","prompt":"x","probe_safe":"no"}`: "probe_safe: it is a string, not true or false",
@@ -164,7 +167,7 @@ func TestCase33_BadLinesAreNamed(t *testing.T) {
 		`{"id":"a","prompt":"x","max_tokens":0}`:    "max_tokens: it must be a whole number above 0",
 		`{"id":"a","prompt":"x","max_tokens":"5"}`:  "max_tokens: it must be a whole number above 0",
 		`{"id":"a","prompt":"x","metadata":[]}`:     "metadata: it is an array, not an object",
-		`{"id":"a","prompt":"x","temperature":1}`:   "temperature: it is not a field of a short line (id, prompt, system, max_tokens, goal, metadata, probe_safe)",
+		`{"id":"a","prompt":"x","temperature":1}`:   "temperature: it is not a field of a short line (id, prompt, system, max_tokens, schema, goal, metadata, probe_safe)",
 	} {
 		lines, bad := readAll(t, reader(t, ok+"\n"+text+"\n"+openAI("z")))
 		if len(lines) != 2 || len(bad) != 1 || bad[0] != "in.jsonl:2: "+want {

@@ -227,6 +227,7 @@ func TestCase32_ContentComesBackByteForByte(t *testing.T) {
 	}
 	want, _ := readAll(t, reader(t, text))
 	for i, ref := range refs {
+		want[i].Model = "" // it is not kept
 		if got := b.begin(t, ref, "t", Granted).Line; !reflect.DeepEqual(got, want[i]) {
 			t.Errorf("begin %s: %.300s", ref, got.Body)
 		}

@@ -22,6 +22,7 @@ type Line struct {
 	Endpoint string          // e.g. "/v1/chat/completions"
 	Body     json.RawMessage // as it came in; for short lines, as it was made from them
 	Metadata json.RawMessage // nil where the line has none
+	Schema   json.RawMessage // of a short line, that the answer must satisfy; nil where it has none
 	Digest   string          // the first 16 hex digits of the input line's SHA-256
 	Rung     int             // where it starts on its ladder
 	NoProbe  bool            // its call must not be the probe of a breaker
@@ -179,7 +180,7 @@ type NightshiftInfo struct {
 	Degraded   bool            `json:"degraded"`
 	Cached     bool            `json:"cached"`
 	Truncated  int             `json:"truncated,omitempty"` // messages that were left out of the request
-	Output     json.RawMessage `json:"output"`              // null without an output guard
+	Output     json.RawMessage `json:"output"`              // the value that satisfied a schema; null without one
 	Attempts   []provider.Call `json:"attempts"`
 	Deferrals  int             `json:"deferrals"`
 	Usage      provider.Usage  `json:"usage"`

@@ -217,7 +217,7 @@ func TestParse_BadFiles(t *testing.T) {
 func TestParse_DesignExample(t *testing.T) {
 	t.Parallel()
 	data := readFile(t, "testdata/design.yaml")
-	_, err := Parse("nightshift.yaml", data, func(string) (string, bool) { return "embedded", true })
+	_, err := Parse("testdata/nightshift.yaml", data, func(string) (string, bool) { return "embedded", true })
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		t.Fatalf("error: %v", err)
@@ -227,7 +227,7 @@ func TestParse_DesignExample(t *testing.T) {
 			t.Errorf("unexpected problem: %v", p)
 		}
 	}
-	if len(e.Problems) < 5 {
+	if len(e.Problems) < 2 {
 		t.Errorf("only %d keys are not supported yet: is the list of later keys checked?", len(e.Problems))
 	}
 }

@@ -30,6 +30,13 @@ func (c *Config) Hash() string {
 	same := *c
 	same.Redis = Redis{}
 	same.Dashboard.Addr, same.Metrics.Addr = "", ""
+	same.Ladders = maps.Clone(c.Ladders)
+	for name, l := range same.Ladders { // what a schema says, wherever it stands
+		if l.Output.SchemaText != nil {
+			l.Output.Schema = fmt.Sprintf("%x", sha256.Sum256(l.Output.SchemaText))
+			same.Ladders[name] = l
+		}
+	}
 	sum := sha256.Sum256([]byte(same.Redacted()))
 	return hex.EncodeToString(sum[:6])
 }

@@ -191,12 +191,14 @@ type Rule struct {
 
 // Output is the guard of a ladder's answers.
 type Output struct {
-	// A JSON schema file that every answer must satisfy.
+	// A file with a JSON schema that every answer must satisfy, but for that of a line with a schema of its own; relative to this file. It must stand alone: `$ref` reaches its own parts only.
 	Schema string `yaml:"schema"`
-	// How often an invalid answer is asked for again. Without effect while there is neither schema nor deny.
+	// How often a model is asked again for a line when its answer is invalid, with its answer and what is wrong with it. Each time is a call. Then the next rung.
 	Repairs int `yaml:"repairs" default:"2" max:"10"`
 	// Regular expressions that no answer may match.
 	Deny []string `yaml:"deny"`
+
+	SchemaText []byte `yaml:"-"` // what Schema names, which compiles; nil without
 }
 
 // Quality says what happens to a model whose answers are invalid.

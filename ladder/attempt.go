@@ -27,6 +27,7 @@ type attempt struct {
 	r   Request
 	j   Journal
 	out Outcome // its Progress is kept up to date
+	guarding
 
 	first     int // the rung that is the line's first choice
 	calls     int // of this attempt
@@ -51,7 +52,7 @@ func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
 	a.out.Progress.Calls = slices.Clone(r.Progress.Calls)
 	a.out.Progress.RuledOut = slices.Clone(r.Progress.RuledOut)
 	a.out.Progress.Skipped = nil // those of the attempt before
-	if !a.climb() {
+	if a.arm() == proceed && !a.climb() {
 		a.unanswered()
 	}
 	if a.out.End == Deferred || a.out.End == Failed {
@@ -95,6 +96,7 @@ func startOf(r Request, rungs int) int {
 // onRung stays on a rung until it ends the attempt or the next one is due.
 func (a *attempt) onRung(r *rung) move {
 	a.tries, a.waits = 0, 0
+	a.enter()
 	step := a.tryModel
 	if r.Model == "" {
 		step = a.giveText
@@ -165,7 +167,7 @@ func (a *attempt) hasCalls(r *rung) move {
 	case a.retriesSpent():
 		a.exhausted = true
 		return a.skip(r, "the line's retries are spent")
-	case a.l.callsLeft(a.out.Progress.Calls, a.r.Retries) <= 0:
+	case a.l.callsLeft(a.out.Progress.Calls, a.r.Retries)+a.extraCalls() <= 0:
 		a.exhausted = true
 		return a.skip(r, "the line has no calls left")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -29,6 +30,7 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 		}
 	}()
 	req, cut := a.request(r, t)
+	v := a.shape(r, &req)
 	started := a.l.now()
 	vouched := a.vouch(t)
 	ans, err := invoke(a.ctx, r.caller, req)
@@ -41,6 +43,13 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 	if cut && e != nil && e.Kind == provider.Timeout && !errors.Is(e, provider.ErrStalled) {
 		e = canceled(e, "the line's time was up during the call")
 	}
+	var output json.RawMessage
+	var f *fault
+	if e == nil {
+		if output, f = a.inspect(ans); f != nil {
+			e = f.err(ans)
+		}
+	}
 	a.record(r, t, started, took, ans, e)
 	if isPanic(err) {
 		return a.fail(e)
@@ -49,8 +58,18 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 	if !reported {
 		a.report(t, e, took)
 	}
-	if e == nil {
-		return a.answer(r, ans)
+	if e == nil || f != nil {
+		a.formatAnswered(r, v)
+	}
+	switch {
+	case e == nil:
+		return a.answer(r, ans, output)
+	case f != nil:
+		return a.unfit(r, f, e)
+	case a.formatRefused(r, v, e):
+		return again
+	case a.repairRefused(v, e):
+		return a.ruleOut(a.fault.last, r.index)
 	}
 	return a.judge(r, e)
 }
@@ -61,7 +80,7 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut bool) {
 	req = provider.Request{
 		Endpoint: a.r.Endpoint, Model: r.model.Name, Body: a.r.Body, Set: r.Set, Drop: r.Drop,
-		IdempotencyKey: a.idempotencyKey(r),
+		IdempotencyKey: a.idempotencyKey(r, variant{}),
 		Timeout:        cmp.Or(max(r.model.Timeout, 0), fallbackTimeout),
 		FirstToken:     silence(r.model), Idle: cmp.Or(max(r.model.Idle, 0), fallbackSilence),
 	}
@@ -89,15 +108,20 @@ func silence(m config.Model) time.Duration { return cmp.Or(max(m.FirstToken, 0),
 
 // idempotencyKey names a call so that a redelivery after a crash repeats it: by
 // the line and how many calls of it to this model are on record. A call that we
-// broke off has no known outcome and is repeated likewise.
-func (a *attempt) idempotencyKey(r *rung) string {
+// broke off has no known outcome and is repeated likewise. A variant of the
+// request has a key of its own, since a key stands for one body.
+func (a *attempt) idempotencyKey(r *rung, v variant) string {
 	n := 0
 	for _, c := range a.out.Progress.Calls {
 		if c.Model == r.key.Model && c.Kind != provider.Canceled {
 			n++
 		}
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %d", a.r.Batch, a.r.Line, a.r.Generation, r.key.Model, n))
+	name := fmt.Appendf(nil, "%q %d %d %q %d", a.r.Batch, a.r.Line, a.r.Generation, r.key.Model, n)
+	if v != (variant{}) {
+		name = fmt.Appendf(name, " %+v", v)
+	}
+	sum := sha256.Sum256(name)
 	return "nightshift-" + hex.EncodeToString(sum[:16])
 }
 
@@ -107,7 +131,7 @@ func (a *attempt) record(r *rung, t breaker.Ticket, started time.Time, took time
 	a.out.Progress.Calls = append(a.out.Progress.Calls, c)
 	a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
 	a.l.observer.Called(CallEvent{
-		Purpose: ForLine, Scope: t.Scope, Key: r.key, Call: c, Latency: took, FirstToken: ans.FirstToken, StatusCode: statusOf(ans, e),
+		Purpose: a.purpose(), Scope: t.Scope, Key: r.key, Call: c, Latency: took, FirstToken: ans.FirstToken, StatusCode: statusOf(ans, e),
 		Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,
 	})
 }
@@ -136,6 +160,13 @@ func statusOf(ans provider.Answer, e *provider.Error) int {
 // that is lost costs a breaker one outcome, or a probe its lease: never the line.
 func (a *attempt) report(t breaker.Ticket, e *provider.Error, took time.Duration) {
 	rep := evidence(e, took)
+	switch {
+	case a.guard == nil: // nobody looked
+	case e == nil:
+		rep.Output = breaker.ValidOutput
+	case e.Kind == provider.InvalidOutput:
+		rep.Output = breaker.InvalidOutput
+	}
 	a.l.router.observe(t.Key, rep)
 	a.tell(t, rep)
 }
@@ -157,13 +188,13 @@ func (a *attempt) release(t breaker.Ticket) {
 	}
 }
 
-func (a *attempt) answer(r *rung, ans provider.Answer) move {
+func (a *attempt) answer(r *rung, ans provider.Answer, output json.RawMessage) move {
 	a.out.End = Answered
 	a.out.Waits = nil
 	a.out.Answer = Answer{
 		Response: Response{StatusCode: ans.StatusCode, RequestID: ans.RequestID, Body: ans.Body},
 		Provider: r.model.Provider, Model: r.key.Model, Tier: r.model.Tier,
-		Rung: r.index, Degraded: r.index != a.first, Truncated: a.truncated, Usage: ans.Usage,
+		Rung: r.index, Degraded: r.index != a.first, Truncated: a.truncated, Usage: ans.Usage, Output: output,
 	}
 	return end
 }

@@ -1,7 +1,7 @@
 // Package ladder runs one attempt: it climbs the rungs of a ladder in order,
 // admits, calls, classifies and reports, and says what the attempt ended in.
 //
-//	for each admissible rung:  parked? → breaker admit → call → classify → report
+//	for each admissible rung:  parked? → breaker admit → call → classify → guard → report
 //	first valid answer         → Answered
 //	nothing could be tried     → Deferred, until the earliest change
 //	something really failed    → Failed: one retry of the queue's budget
@@ -27,8 +27,12 @@
 //   - A parked model (after a 429) is waited for while the line's patience
 //     lasts: under 30 s in the attempt, longer as a deferral, which keeps the
 //     quality that the ladder's order asks for. After that, the next rung.
+//   - An answer that the line's guard (a schema, deny) does not take was paid for
+//     and is invalid_output. The model is asked again up to `repairs` times a line
+//     with its answer and what is wrong with it; each is a call like any other.
+//     One that was cut off by its length is not asked for again.
 //   - A rung that cannot answer this line (context, filter, unsupported
-//     parameter, a text that does not fit) is ruled out for later attempts too.
+//     parameter, invalid output, a text that does not fit) is ruled out for later attempts too.
 //   - A rung whose `context` is clearly too small for a request is passed over
 //     without a call (size.go says how tokens are counted; in doubt the provider
 //     decides). A request too large for every model that is left is final, or

@@ -7,7 +7,7 @@ import (
 	"nightshift/provider"
 )
 
-// judge says what a failed call means for the line.
+// judge says what a failed call of the line's own request means for it.
 func (a *attempt) judge(r *rung, e *provider.Error) move {
 	switch meanings[e.Kind].verdict {
 	case repeatOrNext:

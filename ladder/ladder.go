@@ -19,6 +19,7 @@ type Request struct {
 	Endpoint   string
 	Body       json.RawMessage
 	Metadata   json.RawMessage // for text rungs; may be nil
+	Schema     json.RawMessage // that the answer must satisfy, in place of the ladder's; may be nil
 	Rung       int             // the first rung to try
 	Goal       string          // the line's own; "": the ladder's
 	Deadline   time.Time       // zero: none
@@ -135,7 +136,9 @@ type Answer struct {
 	// Truncated is how many messages of the request were left out, because it was
 	// too long for every model.
 	Truncated int
-	Usage     provider.Usage
+	// Output is the value that the output guard found valid; nil where it has no schema.
+	Output json.RawMessage
+	Usage  provider.Usage
 }
 
 // CodeCallsExhausted is the code of a final error: the line spent its ladder's

@@ -13,8 +13,9 @@ type Purpose string
 
 // The purposes of a call.
 const (
-	ForLine  Purpose = "line"
-	ForProbe Purpose = "probe"
+	ForLine   Purpose = "line"
+	ForRepair Purpose = "repair" // asks again where an answer was invalid
+	ForProbe  Purpose = "probe"
 )
 
 // CallEvent is one call that was made, as metrics and the call log see it.
@@ -35,7 +36,7 @@ type CallEvent struct {
 	// StatusCode is 0 where no response came.
 	StatusCode int
 
-	// The line, with ForLine.
+	// The line, but with ForProbe.
 	Ladder     string
 	Batch      string
 	Line       int64
@@ -71,10 +72,10 @@ func cost(p *config.Price, u provider.Usage) provider.USD {
 	return provider.Dollars(perMillion/1e6 + p.PerCall)
 }
 
-// costOf is what a call costs: an answer its usage and its call, a failure only
-// what the provider says that it bills all the same.
+// costOf is what a call costs: an answer, valid or not, its usage and its call, a
+// failure only what the provider says that it bills all the same.
 func costOf(p *config.Price, k provider.Kind, u provider.Usage) provider.USD {
-	if k != provider.OK && u == (provider.Usage{}) {
+	if k != provider.OK && k != provider.InvalidOutput && u == (provider.Usage{}) {
 		return 0
 	}
 	return cost(p, u)

@@ -68,6 +68,7 @@ type Ladder struct {
 	rand         func() float64
 	log          *slog.Logger
 	observer     Observer
+	output       output
 }
 
 // rung is a rung with everything that an attempt looks up.
@@ -107,7 +108,9 @@ func New(o Options) (*Ladder, error) {
 	if l.goal = goals[o.Ladder.Goal]; o.Ladder.Goal == config.GoalOwn {
 		l.goal = l.own
 	}
-	problems := []error{l.checkParts()}
+	var err error
+	l.output, err = newOutput(o.Ladder.Output)
+	problems := []error{l.checkParts(), err}
 	for i, c := range o.Ladder.Rungs {
 		r, err := newRung(i, c, o)
 		if err != nil {
@@ -125,7 +128,7 @@ func New(o Options) (*Ladder, error) {
 	if l.router == nil {
 		l.router = NewRouter(RouterOptions{Keys: l.keys(), Now: l.now})
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err = errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("build ladder %q: %w", o.Ladder.Name, err)
 	}
 	return l, nil

@@ -22,7 +22,7 @@ func (a *attempt) vouch(t breaker.Ticket) (reported func() bool) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(after, func() {
 		defer close(done)
-		a.report(t, nil, after)
+		a.tell(t, evidence(nil, after)) // nobody has judged the answer
 	})
 	return func() bool {
 		if timer.Stop() {

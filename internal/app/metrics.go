@@ -105,7 +105,7 @@ func (m *Metrics) startAtZero(o MetricsOptions) {
 		for _, kind := range []provider.Kind{provider.OK, provider.Unavailable, provider.Timeout, provider.RateLimited} {
 			m.calls.WithLabelValues(k.Provider, k.Model, k.Region, string(kind))
 		}
-		for _, p := range []ladder.Purpose{ladder.ForLine, ladder.ForProbe} {
+		for _, p := range []ladder.Purpose{ladder.ForLine, ladder.ForRepair, ladder.ForProbe} {
 			m.cost.WithLabelValues(k.Provider, k.Model, string(p))
 		}
 		m.avoided.WithLabelValues(k.Provider, k.Model, k.Region)

@@ -68,6 +68,7 @@ nightshift_tokens_total{model="openai/gpt-4o",provider="openai",type="output"} 7
 # TYPE nightshift_cost_usd_total counter
 nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="line"} 0.25
 nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="probe"} 0.5
+nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="repair"} 0
 # HELP nightshift_call_duration_seconds Time from sending a call to its whole answer or its failure.
 # TYPE nightshift_call_duration_seconds histogram
 nightshift_call_duration_seconds_bucket{model="openai/gpt-4o",provider="openai",region="eastus",le="0.1"} 1

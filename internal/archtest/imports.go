@@ -26,6 +26,7 @@ var columns = [][]string{
 var helpers = map[string]struct{ by, imports []string }{
 	"internal/cli":        {by: []string{"cmd/worker", "cmd/enqueue"}, imports: []string{"config"}},
 	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
+	"internal/schema":     {by: []string{"config", "ladder", "batch"}},
 	"internal/standby":    {by: []string{"breaker", "limit"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
@@ -39,6 +40,7 @@ var homes = map[string][]string{
 	"github.com/hibiken/asynqmon":            {"dashboard"},
 	"github.com/openai/openai-go":            {"provider"},
 	"github.com/anthropics/anthropic-sdk-go": {"provider"},
+	"github.com/santhosh-tekuri/jsonschema":  {"internal/schema"},
 }
 
 // dashboardMayName are the names of asynq that asynqmon's options need.
