@@ -90,13 +90,13 @@ func (s *events) next() (event, error) {
 		over := err != nil && len(line) == 0
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
-			if len(s.data) > 0 {
+			if len(bytes.TrimSpace(s.data)) > 0 {
 				return s.event(json.Valid(s.data)), nil
 			}
 			if over {
 				return event{}, io.EOF
 			}
-			s.name, s.lines = "", 0
+			s.name, s.data, s.lines = "", s.data[:0], 0
 			continue
 		}
 		if whole, err := s.take(line); whole || err != nil {

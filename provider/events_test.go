@@ -106,6 +106,7 @@ func TestEventsTellABrokenStream(t *testing.T) {
 
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte("event: x\ndata: {\"a\":1}\n\n: c\r\ndata: [DONE]\n"))
+	f.Add([]byte("error:\v"))
 	f.Add([]byte("\ufeff\nerror: {\ndata: }\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		const limit = 200
