@@ -117,6 +117,7 @@ func TestCase15_41_StreamsThatAreNoAnswer(t *testing.T) {
 		"a limit within the stream":    {`data: {"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}` + "\n\n", RateLimited, "Rate limit reached"},
 		"too long, within the stream":  {`data: {"error":{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}}` + "\n\n" + done, ContextExceeded, "4096"},
 		"vLLM's older error":           {begun + `data: {"object":"error","message":"EngineCore died","type":"InternalServerError","param":null,"code":500}` + "\n\n" + done, Unavailable, "EngineCore died"},
+		"an error without words":       {begun + `data: {"object":"error","code":503}` + "\n\n", Unavailable, `"object":"error"`},
 		"Ollama's error":               {begun + `data: {"error":"llama runner process has terminated"}` + "\n\n", Unavailable, "llama runner"},
 		"TGI's error":                  {begun + `data: {"error":"Request failed during generation","error_type":"generation"}` + "\n\n", Unavailable, "during generation"},
 		"llama.cpp's error":            {begun + `data: {"error":{"code":500,"message":"context shift is disabled","type":"server_error"}}` + "\n\n", Unavailable, "context shift"},
@@ -177,6 +178,66 @@ func TestTheCorpusMeansTheSameToAStream(t *testing.T) {
 		if err != nil && refusal(t, a, t.Context(), streamedRequest()).Kind != e.Want.Kind {
 			t.Errorf("%s: %v, want %s", name, err, e.Want.Kind)
 		}
+	}
+}
+
+// A server that does not end a stream is waited for no longer than a token, and
+// the answer counts if it is whole: with as many choices as were asked for.
+func TestAWholeAnswerWithoutAnEnd(t *testing.T) {
+	first := chunks(`{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}`)
+	for _, tt := range []struct {
+		stream, fields string
+		want           Kind
+	}{
+		{first, ``, OK},
+		{first, `,"n":1`, OK},
+		{first, `,"n":2`, Timeout},
+		{first + chunks(`{"index":1,"delta":{"content":"hi"},"finish_reason":"stop"}`), `,"n":2`, OK},
+		{first + chunks(`{"index":1,"delta":{"content":"hi"}}`), `,"n":2`, Timeout},
+	} {
+		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			say(tt.stream)(w, r)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		r := streamedRequest()
+		r.Body, r.Idle = []byte(`{"messages":[]`+tt.fields+`}`), 50*time.Millisecond
+		answer, err := a.Call(t.Context(), r)
+		got := OK
+		if err != nil {
+			got = refusal(t, a, t.Context(), r).Kind
+		}
+		if got != tt.want {
+			t.Errorf("%s after %s: %s, %s", tt.fields, tt.stream, got, answer.Body)
+		}
+	}
+}
+
+// [DONE] is the end, whether or not the server closes the stream.
+func TestAStreamThatStaysOpenIsNotWaitedFor(t *testing.T) {
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		say(chunks(`{"delta":{"content":"hi"},"finish_reason":"stop"}`)+done)(w, r)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	if answer, err := a.Call(t.Context(), streamedRequest()); err != nil || answer.FinishReason != "stop" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
+func TestAStreamsConnectionIsUsedAgain(t *testing.T) {
+	seen := map[string]bool{}
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		seen[r.RemoteAddr] = true
+		say(chunks(`{"delta":{"content":"hi"},"finish_reason":"stop"}`)+done)(w, r)
+	})
+	for range 5 {
+		if _, err := a.Call(t.Context(), streamedRequest()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 1 {
+		t.Errorf("%d connections for calls in turn", len(seen))
 	}
 }
 

@@ -211,6 +211,17 @@ func TestTheTokenLimitGoesByTheNameThatTheModelTakes(t *testing.T) {
 			`{"max_completion_tokens":5}`, nil,
 			[]string{`{"max_completion_tokens":5,"model":"m"}`, `{"max_tokens":5,"model":"m"}`},
 		},
+		"both names in the body": {
+			refuses(`"max_completion_tokens"`, 422, `{"detail":[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted","input":5}]}`),
+			`{"max_completion_tokens":5,"max_tokens":4}`, nil,
+			[]string{`{"max_completion_tokens":5,"max_tokens":4,"model":"m"}`, `{"max_tokens":5,"model":"m"}`},
+		},
+		"one name in the body, one set": {
+			refuses(`"max_completion_tokens"`, 422, `{"detail":[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted","input":5}]}`),
+			`{"max_completion_tokens":5}`,
+			map[string]any{"max_tokens": 4},
+			[]string{`{"max_completion_tokens":5,"max_tokens":4,"model":"m"}`, `{"max_tokens":5,"model":"m"}`},
+		},
 		"both refused": {
 			refuses(`"max_`, 400, oaiError(o1, "max_tokens", "unsupported_parameter")), `{"max_tokens":5}`, nil,
 			[]string{`{"max_tokens":5,"model":"m"}`, `{"max_completion_tokens":5,"model":"m"}`},
