@@ -6,16 +6,25 @@ import (
 	"strings"
 )
 
-// encodeID has a fixed width, so that the script can look for it in a text.
-func encodeID(id uint64) string { return fmt.Sprintf("%016x", id) }
+// A ticket in Redis is 36 bits as 6 digits to the base of 64. None of these means
+// anything in a pattern of Lua.
+const (
+	idDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_~"
+	idWidth  = 6
+	idBits   = 6 * idWidth
+)
 
-// encodeTag is how a parent's ring names a model.
-func encodeTag(tag uint32) string {
-	if tag == 0 {
-		return ""
+// encodeID has a fixed width, so that a script can look for it in a text.
+func encodeID(id uint64) string {
+	var text [idWidth]byte
+	for i := range text {
+		text[i] = idDigits[id>>(idBits-6*(i+1))&63]
 	}
-	return strconv.FormatUint(uint64(tag), 16)
+	return string(text[:])
 }
+
+// encodeTag is how a parent's ring names a model, of fixed width as well.
+func encodeTag(tag uint32) string { return fmt.Sprintf("%08x", tag) }
 
 // encodeOutput is the mark of a verdict in a model's outputs.
 func encodeOutput(v OutputVerdict) string {
@@ -87,10 +96,10 @@ func decodeRecord(h map[string]string) (Record, error) {
 			r.Ring = append(r.Ring, d.result(part))
 		}
 	}
-	for id := range strings.SplitSeq(h["seen"], ",") {
-		if id != "" {
-			r.Seen = append(r.Seen, d.id(id))
-		}
+	for seen := h["seen"]; seen != ""; {
+		n := min(idWidth, len(seen))
+		r.Seen = append(r.Seen, d.id(seen[:n]))
+		seen = seen[n:]
 	}
 	for part := range strings.SplitSeq(h["leases"], ",") {
 		if id, until, _ := strings.Cut(part, ":"); part != "" {
@@ -134,10 +143,17 @@ func (d *decoder) number(field string) int64 {
 	return 0
 }
 
-func (d *decoder) id(value string) uint64 {
-	id, err := strconv.ParseUint(value, 16, 64)
-	if err != nil {
+func (d *decoder) id(value string) (id uint64) {
+	if len(value) != idWidth {
 		d.fail("id", value)
+	}
+	for i := range len(value) {
+		digit := strings.IndexByte(idDigits, value[i])
+		if digit < 0 {
+			d.fail("id", value)
+			return 0
+		}
+		id = id<<6 | uint64(digit)
 	}
 	return id
 }

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,38 @@ func BenchmarkCompareMemory(b *testing.B) {
 			safe.RecordSuccess()
 			return nil
 		}})
+}
+
+// BenchmarkCompareMemoryBusy is the same with eight goroutines at once.
+func BenchmarkCompareMemoryBusy(b *testing.B) {
+	sony := gobreaker.NewCircuitBreaker[int](gobreaker.Settings{})
+	compare(b, 1,
+		eight(ours("memory", NewMemory(fixed(Settings{}), nil))),
+		eight(contestant{"gobreaker", func() error {
+			_, err := sony.Execute(func() (int, error) { return 0, nil })
+			return err
+		}}))
+}
+
+// eight makes 8000 calls at once of one, by eight goroutines.
+func eight(c contestant) contestant {
+	return contestant{c.name, func() error {
+		errs := make(chan error, 8)
+		for range cap(errs) {
+			go func() {
+				var err error
+				for i := 0; i < 1000 && err == nil; i++ {
+					err = c.call()
+				}
+				errs <- err
+			}()
+		}
+		var all error
+		for range cap(errs) {
+			all = errors.Join(all, <-errs)
+		}
+		return all
+	}}
 }
 
 // BenchmarkCompareRedis sets two PINGs, the round trips that a call has here,

@@ -146,6 +146,18 @@
 // one is up. 3 and 2 suit a provider that comes back by halves: one lucky answer
 // does not let the fleet in, one unlucky one does not keep it out.
 //
+// # What it costs
+//
+// An admission and a report that succeed, on a 2-core machine (go test -bench
+// Compare measures it anew, beside gobreaker and failsafe-go):
+//
+//	in memory    about 100 ns and no allocation: a quarter is reading the time
+//	in Redis     two round trips, 10 µs and 30 µs of the server's time
+//	a breaker    1.1 KB in Redis, its parent 1.3 KB, with full windows of 20
+//
+// A rejection in memory takes about 270 ns, of which its error is a part. The
+// report of a failure reads the whole window, so its cost grows with it.
+//
 // # Keys in Redis
 //
 // nightshift:{provider}:breaker:<model> and nightshift:{provider}:parent:<region>

@@ -2,10 +2,8 @@ package breaker
 
 import (
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -44,9 +42,11 @@ var mutations = []struct{ name, old, broken string }{
 	{"closing keeps it wanted", "l.open_until, l.cooldown, l.wanted, l.task_next = 0, 0, 0, 0", "l.open_until, l.cooldown, l.task_next = 0, 0, 0"},
 	{"closing keeps the task's turn", "l.open_until, l.cooldown, l.wanted, l.task_next = 0, 0, 0, 0", "l.open_until, l.cooldown, l.wanted = 0, 0, 0"},
 	{"Retry-After does not lengthen", "l.open_until = math.max(now + length, l.not_before)", "l.open_until = now + length"},
-	// admit.lua
+	// closed.lua
 	{"an open parent lets calls through", "if m[1] == 'closed' and p[1] == 'closed' then", "if m[1] == 'closed' then"},
-	{"the parent's epoch is not told", "parent_epoch = tonumber(p[2])", "parent_epoch = 0"},
+	{"the parent's epoch is not told", "tonumber(m[2]), tonumber(p[2])", "tonumber(m[2]), 0"},
+	{"a prober is admitted like a call", "if ARGV[3] ~= 'prober' then", "if true then"},
+	// admit.lua
 	{"rejections want no probe", "if not closed(m) and m.wanted < now + m.wanted_for / 2 then m.wanted = now + m.wanted_for end", ""},
 	{"rejections want no probe of the parent", "if fresh then p.wanted = now + p.wanted_for end", ""},
 	{"each rejection is a write", "if tonumber(ms) < now + p.wanted_for / 2 then", "if true then"},
@@ -69,25 +69,36 @@ var mutations = []struct{ name, old, broken string }{
 	{"a call that may not probe does", "mode == 'call' and task_probe()", "task_probe()"},
 	{"a new record has the epoch of a lost one", "l.state, l.epoch = 'closed', math.max(now, 1)", "l.state, l.epoch = 'closed', 1"},
 	// report.lua
-	{"late results count", "l.epoch ~= l.ticket or string.find", "string.find"},
-	{"repeats count", " or string.find(l.seen, id, 1, true) then", " then"},
-	{"one ticket too few is remembered", "-17 * l.remembered", "-17 * (l.remembered - 1)"},
+	{"late results count", "l.epoch ~= l.ticket or saw(l) then", "saw(l) then"},
+	{"repeats count", " or saw(l) then", " then"},
+	{"repeats of successes count", "if not saw(l) then return", "if true then return"},
+	{"a ticket is seen in two others", "until not from or from % TICKET == 1", "until true"},
+	{"late successes count", "or v[2] ~= ARGV[from] or", "or"},
+	{"a hold is not looked at", " or v[3] and v[3] ~= '' then return end", " then return end"},
+	{"a success that only the model counts", "  local p = m and brief(PARENT, 13, 37, ARGV[23], '')\n  if p then", "  local p = m and brief(PARENT, 13, 37, ARGV[23], '')\n  if m and not p then count(m) return reply(COUNTED, {}) end\n  if p then"},
+	{"a slow success is one to the parent", " and tonumber(ARGV[38]) == SUCCESS then", " then"},
+	{"a slow success is one to the model", "tonumber(ARGV[26]) == SUCCESS and ", ""},
+	{"a success leaves the Retry-After", "if l.not_before ~= '0' then", "if false then"},
+	{"a success's verdict is lost", "    judge(l)\n    args[5]", "    args[5]"},
+	{"a success is not remembered", "  remember(l)\n  push(l, '+')", "  push(l, '+')"},
+	{"one ticket too few is remembered", "-TICKET * (l.remembered - 1)", "-TICKET * (l.remembered - 2)"},
 	{"no evidence counts", "local evident = l.outcome == SUCCESS or l.outcome == FAILURE", "local evident = l.outcome ~= NONE"},
 	{"it trips one failure late", "failed >= l.failures", "failed > l.failures"},
-	{"one model opens the parent", "and (several or l.scope == MODEL) then", "then"},
-	{"the parent takes all models for one", "several = several or tags[i] ~= l.tag", ""},
-	{"it does not wait for min_results", "results >= l.min_results and ", ""},
-	{"results never get stale", "while first <= #at and at[first] < oldest do", "while false do"},
-	{"results get stale a moment early", "at[first] < oldest", "at[first] <= oldest"},
+	{"one model opens the parent", " and (failed > own or l.scope == MODEL)", ""},
+	{"the parent takes all models for one", "(failed > own or", "(failed > failed or"},
+	{"it does not wait for min_results", "results(l) >= l.min_results and ", ""},
+	{"results never get stale", "while first <= n and at(l, first) < oldest do", "while false do"},
+	{"results are taken for young a moment too long", "at(l, first) < now - least", "at(l, first) < now - least - 1"},
+	{"results get stale a moment early", "at(l, first) < oldest", "at(l, first) <= oldest"},
 	{"automatic stale is never stretched", "if n < l.window then return stale_max end", "if n < l.window then return stale_min end"},
 	{"automatic stale ignores the pace", "math.max(math.floor(span * n / (n - 1)), stale_min)", "stale_min"},
-	{"the window grows", "first = math.max(first, #at - l.window + 2)", ""},
-	{"results of the future stay there", "if #at > 0 and at[#at] > now then", "if false then"},
+	{"the window grows", "first = math.max(first, n - l.window + 2)", ""},
+	{"results of the future stay there", "if n > 0 and at(l, n) > now then", "if false then"},
 	{"a success keeps the Retry-After", "if l.outcome == SUCCESS then\n    l.not_before = 0", "if l.outcome == SUCCESS then"},
 	{"the last Retry-After wins, not the later time", "l.not_before = math.max(l.not_before, now + l.retry_after)", "l.not_before = now + l.retry_after"},
 	{"a hard condition is an ordinary one", "if l.hard then\n    open(l, l.max_cooldown, l.why)\n  elseif", "if l.hard then\n    open(l, l.first_cooldown, l.why)\n  elseif"},
 	{"a breaker that is held closed opens", "if held(l) == 'closed' then return true end", ""},
-	{"a probe's ticket is not checked", "if not lease or l.epoch", "lease = lease or string.match(l.leases, '%x+:%d+,')\n  if not lease or l.epoch"},
+	{"a probe's ticket is not checked", "if not lease or l.epoch", "lease = lease or string.match(l.leases, '[^:,]+:%d+,')\n  if not lease or l.epoch"},
 	{"a rate-limited probe reopens", "if l.outcome == SUCCESS or l.outcome == LIMITED then\n    l.good", "if l.outcome == SUCCESS then\n    l.good"},
 	{"one success closes", "if l.good >= l.need then", "if true then"},
 	{"one failure reopens", "if l.round - l.bad - l.void < l.need then", "if true then"},
@@ -110,7 +121,8 @@ var mutations = []struct{ name, old, broken string }{
 	{"the verdict of a parent's probe is lost", "  judge(l)\n  if held", "  if held"},
 	{"a late verdict of a parent's probe counts", "if l.epoch == 0 or l.epoch ~= l.ticket then return end\n  judge(l)", "judge(l)\n  if l.epoch == 0 or l.epoch ~= l.ticket then return end"},
 	{"one verdict too many is kept", "OUTPUTS = 50", "OUTPUTS = 51"},
-	{"a parent has outputs, too", "37, ARGV[23], '')", "37, ARGV[23], ARGV[24])"},
+	{"a parent has outputs, too", "reported(level(PARENT, 13), 37, ARGV[23], '')", "reported(level(PARENT, 13), 37, ARGV[23], ARGV[24])"},
+	{"a success gives a parent outputs", "m and brief(PARENT, 13, 37, ARGV[23], '')", "m and brief(PARENT, 13, 37, ARGV[23], ARGV[24])"},
 	{"a transition forgets the outputs", "l.seen, l.leases, l.not_before = '', '', 0", "l.seen, l.leases, l.outputs, l.not_before = '', '', '', 0"},
 	// force.lua
 	{"a hold of a time is for good", "if hold_for > 0 then till = now + hold_for end", ""},
@@ -123,88 +135,6 @@ var mutations = []struct{ name, old, broken string }{
 	{"the parent's turn is always the first one's", "if last_was then return name end\n      first = first or name\n      last_was", "first = first or name\n      last_was"},
 	{"what nobody wants is due", "elseif tonumber(r[1]) > now and r[2] ~= '1' then", "elseif r[2] ~= '1' then"},
 	{"what a task probes is due", "elseif tonumber(r[1]) > now and r[2] ~= '1' then", "elseif tonumber(r[1]) > now then"},
-}
-
-// both gives the settings to both levels.
-func both(s Settings) []Levels {
-	s = s.WithDefaults()
-	return []Levels{{Model: s, Parent: s}}
-}
-
-// directed are trials of what random ones seldom come to.
-func directed() []trial {
-	do := func(later time.Duration, what string, o Outcome) step {
-		return step{Do: what, Later: later, Report: Report{Outcome: o}}
-	}
-	remembered := trial{Settings: both(Settings{})}
-	for range 70 {
-		remembered.Steps = append(remembered.Steps, do(time.Second, "call", Success))
-	}
-	for i := range 70 {
-		remembered.Steps = append(remembered.Steps, step{Do: "report", Pick: i, Report: Report{Outcome: Success}})
-	}
-	judged := trial{Settings: both(Settings{})} // the first invalid one leaves with the 51st
-	for i := range 55 {
-		judged.Steps = append(judged.Steps, step{Do: "call", Report: Report{Output: []OutputVerdict{ValidOutput, InvalidOutput}[i%2]}})
-	}
-	return []trial{
-		remembered, judged,
-		{ // a window of three takes 8 minutes: the result of 10 minutes ago counts
-			Settings: both(Settings{Window: 3, Failures: 3}),
-			Steps: []step{
-				do(0, "call", Success), do(4*time.Minute, "call", Failure),
-				do(4*time.Minute, "call", Failure), do(6*time.Minute, "call", Failure),
-			},
-		},
-		{ // the same ticket id has the lease in two epochs
-			Settings: both(Settings{Window: 1}),
-			Steps: []step{
-				do(0, "call", Failure), do(0, "admit", None), do(time.Minute, "probe", None),
-				do(0, "report probe", Failure), do(time.Minute, "probe again", None), do(0, "report old", Success),
-			},
-		},
-		{ // an operator closes what is held open
-			Settings: both(Settings{}),
-			Steps: []step{
-				{Do: "force", Force: Force{Action: ForceOpen, For: time.Hour}},
-				{Do: "force", Force: Force{Action: ForceClose}},
-			},
-		},
-		{ // the model is held closed while a parent's probe finds that it is gone
-			Settings: both(Settings{Window: 2}),
-			Steps: []step{
-				do(0, "call", Failure),
-				{Do: "call", Model: 1, Report: Report{Outcome: Failure}},
-				do(0, "admit", None),
-				{Do: "force", Force: Force{Action: ForceClose, For: time.Hour}},
-				do(time.Minute, "turn", None),
-				{Do: "report probe", Report: Report{Hard: true}},
-			},
-		},
-		{ // the clock steps back after a Retry-After; then a parent's probe finds that the model is gone
-			Settings: both(Settings{}),
-			Steps: []step{
-				{Do: "call", Report: Report{Outcome: Failure, RetryAfter: time.Hour}},
-				{Do: "call", Model: 1, Later: -48 * time.Hour, Report: Report{Hard: true, Scope: ScopeParent}},
-				do(0, "admit", None), do(5*time.Minute, "turn", None),
-				{Do: "report probe", Report: Report{Hard: true}},
-			},
-		},
-		{ // the prober's call was refused
-			Settings: both(Settings{Window: 1}),
-			Steps: []step{
-				do(0, "call", Failure), do(0, "admit", None), do(time.Minute, "probe", None),
-				{Do: "report probe", Report: Report{Unfit: true}},
-				do(time.Minute, "due", None),
-			},
-		},
-		{ // five rounds are ten transitions and more
-			Settings: both(Settings{Window: 1}),
-			Steps: append([]step{do(0, "call", Failure), do(0, "admit", None)}, slices.Repeat([]step{
-				do(5*time.Minute, "probe", None), do(0, "report probe", Failure), do(0, "admit", None),
-			}, 6)...),
-		},
-	}
 }
 
 // recordAll returns the moves of the directed trials and of so many random ones.
@@ -235,14 +165,14 @@ func (s *scripted) firstMismatch(lives [][]move) (int, error) {
 
 // replaced returns the scripts with one place changed.
 func (s scripts) replaced(old, with string) scripts {
-	for _, text := range []*string{&s.admit, &s.report, &s.force, &s.due, &s.record} {
+	for _, text := range []*string{&s.closed, &s.admit, &s.report, &s.force, &s.due, &s.record} {
 		*text = strings.Replace(*text, old, with, 1)
 	}
 	return s
 }
 
 func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
-	lives := recordAll(t, 300)
+	lives := recordAll(t, 120)
 	clients := make(chan *redis.Client, runtime.GOMAXPROCS(0))
 	for range cap(clients) {
 		clients <- redistest.Client(t)
@@ -252,7 +182,7 @@ func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
 		t.Fatalf("the scripts as they are fail trial %d: %v", n, err)
 	}
 	clients <- rdb
-	all := strings.Join([]string{recordLua, admitLua, reportLua, forceLua, dueLua}, "\n")
+	all := strings.Join([]string{closedLua, recordLua, admitLua, reportLua, forceLua, dueLua}, "\n")
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

@@ -12,8 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts; record.lua stands before those that change a breaker.
+// The scripts; record.lua stands before those that change a breaker, and
+// closed.lua before both for admissions.
 var (
+	//go:embed lua/closed.lua
+	closedLua string
 	//go:embed lua/record.lua
 	recordLua string
 	//go:embed lua/admit.lua
@@ -53,14 +56,14 @@ func NewRedis(rdb redis.UniversalClient, settings func(Key) Settings, opts ...Op
 }
 
 // scripts are the texts of the scripts.
-type scripts struct{ admit, report, force, due, record string }
+type scripts struct{ closed, admit, report, force, due, record string }
 
-func embedded() scripts { return scripts{admitLua, reportLua, forceLua, dueLua, recordLua} }
+func embedded() scripts { return scripts{closedLua, admitLua, reportLua, forceLua, dueLua, recordLua} }
 
 func newRedis(rdb redis.UniversalClient, settings func(Key) Settings, s scripts, opts []Option) *Redis {
 	return &Redis{
 		rdb: rdb, settings: settings, notify: newNotifier(opts),
-		admit: redis.NewScript(s.record + s.admit), report: redis.NewScript(s.record + s.report),
+		admit: redis.NewScript(s.closed + s.record + s.admit), report: redis.NewScript(s.record + s.report),
 		operate: redis.NewScript(s.record + s.force), due: redis.NewScript(s.due),
 		now: func() string { return "" },
 	}
@@ -252,8 +255,10 @@ func flag(b bool) int {
 	return 0
 }
 
-// newID is unique in the fleet by chance: 63 random bits, never 0.
-func newID() uint64 { return rand.Uint64() | 1 }
+// newID is unique by chance among the tickets that a breaker remembers: 36
+// random bits, never 0. Of a thousand million calls, two would take another for
+// theirs and count nothing.
+func newID() uint64 { return rand.Uint64N(1<<idBits) | 1 }
 
 // All keys of a provider share a slot of a cluster.
 func modelPrefix(provider string) string  { return "nightshift:{" + provider + "}:breaker:" }

@@ -20,8 +20,9 @@ type trial struct {
 
 type step struct {
 	Do     string
-	Model  int // of the three
-	Pick   int // of the tickets so far, or of the settings
+	Model  int    // of the three
+	Pick   int    // of the tickets so far, or of the settings
+	ID     uint64 // of the next ticket; 0: the one after the last
 	Report Report
 	Force  Force
 	Later  time.Duration // the clock's step before the operation, may be negative
@@ -151,6 +152,9 @@ func record(tr trial) ([]move, error) {
 	for i, st := range tr.Steps {
 		p.now += st.Later.Milliseconds()
 		p.key = p.keys[st.Model]
+		if st.ID != 0 {
+			p.lastID = st.ID - 1
+		}
 		p.current = move{step: i, do: st}
 		if err := p.run(st, tr.Settings); err != nil {
 			return nil, fmt.Errorf("step %d %+v: %w", i, st, err)

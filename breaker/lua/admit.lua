@@ -1,22 +1,6 @@
 -- Admits a task's call, which may be a probe (mode call) or not (noprobe), or a
--- prober. Follows record.lua, which names all KEYS and ARGV; read here before the
--- records are: KEYS[1] model, KEYS[2] parent, ARGV[6] and ARGV[14] their ttl.
+-- prober, where closed.lua did not. Follows record.lua, which names KEYS and ARGV.
 -- Replies GRANTED, REJECTED, or, to a prober, NOT_DUE.
-
--- Closed is the usual case: two fields to read of each level, nothing to write,
--- and now and then a longer life for a breaker whose calls all take their time
--- to report.
-if mode ~= 'prober' then
-  local m, p = redis.call('HMGET', KEYS[1], 'state', 'epoch'), redis.call('HMGET', KEYS[2], 'state', 'epoch')
-  if m[1] == 'closed' and p[1] == 'closed' then
-    for i, at in ipairs({6, 14}) do
-      local left = redis.call('PTTL', KEYS[i])
-      if left >= 0 and left < ARGV[at] / 2 then redis.call('PEXPIRE', KEYS[i], ARGV[at]) end
-    end
-    return reply(GRANTED, {epoch = tonumber(m[2]), parent_epoch = tonumber(p[2])})
-  end
-end
-
 local m, p = level(MODEL, 5), level(PARENT, 13)
 
 local function grant(l, lease)

@@ -4,9 +4,10 @@
 --
 -- KEYS[1] model   hash: state, epoch, reason, open_until, cooldown, good, bad,
 --                 void, task_next, wanted, probed, not_before (see Record), and
---                 ring     "<ms><mark><tag>," each, oldest first; the mark is + or
---                          -, a failure; the tag is the model in a parent's ring
---                 seen     the tickets counted last, 16 hex digits and "," each
+--                 ring     "<ms><mark><tag>," each, oldest first, of fixed width: 13
+--                          digits, + or -, a failure, and, in a parent's ring, 8 hex
+--                          digits for the model
+--                 seen     the tickets counted last, oldest first
 --                 leases   "<ticket>:<ms>," each
 --                 wants    "<ms> <model>\n" each
 --                 outputs  a mark each of the last judged answers of a model, oldest
@@ -17,7 +18,7 @@
 -- KEYS[3] due     zset of the provider: wanted breakers that are not closed,
 --                 by the time at which a probe may begin
 -- ARGV[1] now     ms; "" takes the server's clock
--- ARGV[2] id      of the ticket, 16 hex digits
+-- ARGV[2] id      of the ticket, 6 letters, digits, _ or ~
 -- ARGV[3] mode    of an admission: call, noprobe, prober; of a ticket: call,
 --                 model or parent, the level that it probes
 -- ARGV[4] model
@@ -31,7 +32,7 @@ local due, id, mode, model = KEYS[3], ARGV[2], ARGV[3], ARGV[4]
 
 local GRANTED, REJECTED, NOT_DUE, COUNTED, IGNORED = 1, 2, 3, 4, 5
 local NO_SCOPE, MODEL, PARENT = 0, 1, 2
-local HISTORY, NEVER = 10, 253402300799000
+local HISTORY, NEVER, TICKET = 10, 253402300799000, 6
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -147,7 +148,7 @@ local function settle(l)
   l.wants = wants
   if l.state == 'open' then return end
   local left = ''
-  for ticket, ms in string.gmatch(l.leases, '(%x+):(%d+),') do
+  for ticket, ms in string.gmatch(l.leases, '([^:]+):(%d+),') do
     ms = math.min(tonumber(ms), now + l.probe_lease)
     if ms > now then left = left .. ticket .. ':' .. text(ms) .. ',' end
   end

@@ -14,15 +14,16 @@
 -- ARGV[34] stale        ms; 0: automatic
 -- ARGV[35] cooldown     ms
 -- ARGV[36] remembered   tickets
--- ARGV[37] to ARGV[48] the same of the parent
+-- ARGV[37] epoch, ARGV[38] outcome, and so on to ARGV[48]: the same of the parent
 -- Replies COUNTED or IGNORED.
 local stale_min, stale_max = tonumber(ARGV[21]), tonumber(ARGV[22])
 local NONE, SUCCESS, FAILURE, LIMITED = 0, 1, 2, 3
 local OUTPUTS = 50
 
-local function reported(scope, settings, at, tag, output)
-  local l = level(scope, settings)
-  l.tag, l.output = tag, output
+-- reported adds to a level what the report says of it; at is where that begins
+-- in ARGV.
+local function reported(l, at, tag, output)
+  l.tag, l.output, l.width = tag, output, 15 + #tag
   l.ticket, l.outcome, l.hard = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
   l.unfit, l.why, l.retry_after = ARGV[at + 3] == '1', ARGV[at + 4], tonumber(ARGV[at + 5])
   l.window, l.failures, l.min_results = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])
@@ -30,47 +31,61 @@ local function reported(scope, settings, at, tag, output)
   return l
 end
 
--- stale_after is the age beyond which results of at[first..n] do not count.
-local function stale_after(l, at, first)
+local function results(l) return #l.ring / l.width end
+
+-- at is the time of the ring's n-th result.
+local function at(l, n)
+  local from = (n - 1) * l.width
+  return tonumber(string.sub(l.ring, from + 1, from + 13))
+end
+
+local function stamp(ms) return string.format('%013.0f', ms) end
+
+-- stale_after is the age beyond which the results from the first on do not count.
+local function stale_after(l, first, last)
   if l.stale ~= 0 then return l.stale end
-  local n = #at - first + 1
+  local n = last - first + 1
   if n < l.window then return stale_max end
   if n < 2 then return stale_min end
-  local span = math.min(at[#at] - at[first], stale_max)
+  local span = math.min(at(l, last) - at(l, first), stale_max)
   return math.min(math.max(math.floor(span * n / (n - 1)), stale_min), stale_max)
 end
 
--- push adds a result to the ring, after what is stale has left it; returns how
--- many results and failures the ring holds then, and whether the failures are
--- of several models.
+-- push adds a result to the ring, after what is stale has left it.
 local function push(l, mark)
-  local at, marks, tags, begins = {}, {}, {}, {}
-  for from, ms, m, tag in string.gmatch(l.ring, '()(%d+)([+-])(%x*),') do
-    local n = #at + 1
-    begins[n], at[n], marks[n], tags[n] = from, tonumber(ms), m, tag
+  local n = results(l)
+  if n > 0 and at(l, n) > now then -- the clock stepped back
+    l.ring = string.gsub(l.ring, '(%d+)([+-])', function(ms, m) return stamp(math.min(tonumber(ms), now)) .. m end)
   end
-  if #at > 0 and at[#at] > now then -- the clock stepped back
-    l.ring = string.gsub(l.ring, '(%d+)([+-])', function(ms, m) return text(math.min(tonumber(ms), now)) .. m end)
-    return push(l, mark)
+  local first = math.max(n - l.window, 0) + 1
+  local least = l.stale ~= 0 and l.stale or stale_min -- results count up to this age at any pace
+  if first <= n and at(l, first) < now - least then
+    local oldest = now - stale_after(l, first, n)
+    while first <= n and at(l, first) < oldest do first = first + 1 end
   end
-  local first = math.max(#at - l.window, 0) + 1
-  local oldest = now - stale_after(l, at, first)
-  while first <= #at and at[first] < oldest do first = first + 1 end
-  first = math.max(first, #at - l.window + 2)
-  local results, failed, several = #at - first + 2, mark == '-' and 1 or 0, false
-  for i = first, #at do
-    if marks[i] == '-' then
-      failed = failed + 1
-      several = several or tags[i] ~= l.tag
-    end
-  end
-  local kept = begins[first] and string.sub(l.ring, begins[first]) or ''
-  l.ring = kept .. text(now) .. mark .. l.tag .. ','
-  return results, failed, several
+  first = math.max(first, n - l.window + 2)
+  l.ring = string.sub(l.ring, (first - 1) * l.width + 1) .. stamp(now) .. mark .. l.tag .. ','
+end
+
+-- trips says whether the ring opens the breaker. A parent's must hold failures
+-- of two models.
+local function trips(l)
+  local _, failed = string.gsub(l.ring, '%-', '')
+  local _, own = string.gsub(l.ring, '%-' .. l.tag .. ',', '')
+  return results(l) >= l.min_results and failed >= l.failures and (failed > own or l.scope == MODEL)
+end
+
+-- saw looks for the ticket; its digits may also stand across the border of two.
+local function saw(l)
+  local from = 0
+  repeat
+    from = string.find(l.seen, id, from + 1, true)
+  until not from or from % TICKET == 1
+  return from
 end
 
 local function remember(l)
-  l.seen = string.sub(l.seen .. id .. ',', -17 * l.remembered)
+  l.seen = string.sub(l.seen, -TICKET * (l.remembered - 1)) .. id
 end
 
 -- wait keeps the provider's wish; the later time wins.
@@ -84,11 +99,11 @@ local function judge(l) l.outputs = string.sub(l.outputs .. l.output, -OUTPUTS) 
 local function report_call(l)
   local evident = l.outcome == SUCCESS or l.outcome == FAILURE
   if not evident and l.output == '' then return false end
-  if not closed(l) or l.epoch == 0 or l.epoch ~= l.ticket or string.find(l.seen, id, 1, true) then return false end
+  if not closed(l) or l.epoch == 0 or l.epoch ~= l.ticket or saw(l) then return false end
   remember(l)
   judge(l)
   if not evident then return true end
-  local results, failed, several = push(l, l.outcome == FAILURE and '-' or '+')
+  push(l, l.outcome == FAILURE and '-' or '+')
   if l.outcome == SUCCESS then
     l.not_before = 0
     return true
@@ -97,7 +112,7 @@ local function report_call(l)
   if held(l) == 'closed' then return true end
   if l.hard then
     open(l, l.max_cooldown, l.why)
-  elseif results >= l.min_results and failed >= l.failures and (several or l.scope == MODEL) then
+  elseif trips(l) then
     open(l, l.first_cooldown, l.why)
   end
   return true
@@ -151,7 +166,46 @@ local function probed_for_parent(l)
   end
 end
 
-local m, p = reported(MODEL, 5, 25, '', ARGV[24]), reported(PARENT, 13, 37, ARGV[23], '')
+-- brief reads what the usual report of a call needs of a level: a success that
+-- counts and moves nothing. In any other case it returns nothing.
+local function brief(scope, settings, from, tag, output)
+  local v = redis.call('HMGET', KEYS[scope], 'state', 'epoch', 'hold', 'ring', 'seen', 'not_before', 'outputs')
+  if v[1] ~= 'closed' or v[2] ~= ARGV[from] or v[3] and v[3] ~= '' then return end
+  local l = {key = KEYS[scope], ttl = ARGV[settings + 1], tag = tag, output = output, width = 15 + #tag,
+    ring = v[4] or '', seen = v[5] or '', not_before = v[6] or '0', outputs = v[7] or '',
+    window = tonumber(ARGV[from + 6]), stale = tonumber(ARGV[from + 9]), remembered = tonumber(ARGV[from + 11])}
+  if not saw(l) then return l end
+end
+
+-- count does for such a level what report_call and save would do.
+local function count(l)
+  remember(l)
+  push(l, '+')
+  local args = {'ring', l.ring, 'seen', l.seen}
+  if l.output ~= '' then
+    judge(l)
+    args[5], args[6] = 'outputs', l.outputs
+  end
+  if l.not_before ~= '0' then
+    args[#args + 1] = 'not_before'
+    args[#args + 1] = '0'
+  end
+  redis.call('HSET', l.key, unpack(args))
+  redis.call('PEXPIRE', l.key, l.ttl)
+end
+
+if mode == 'call' and tonumber(ARGV[26]) == SUCCESS and tonumber(ARGV[38]) == SUCCESS then
+  local m = brief(MODEL, 5, 25, '', ARGV[24])
+  local p = m and brief(PARENT, 13, 37, ARGV[23], '')
+  if p then
+    count(m)
+    count(p)
+    return reply(COUNTED, {})
+  end
+end
+
+local m = reported(level(MODEL, 5), 25, '', ARGV[24])
+local p = reported(level(PARENT, 13), 37, ARGV[23], '')
 settle(m)
 settle(p)
 local of_model, of_parent = false, false
