@@ -2,13 +2,17 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"nightshift/batch"
 	"nightshift/breaker"
+	"nightshift/provider"
 )
 
 func TestMain(m *testing.M) {
@@ -95,6 +99,53 @@ func TestCase27_KilledInTheMiddleOfCalls(t *testing.T) {
 	f.onceEach("b", n)
 	if total, _ := f.up.counts(); total > n+slots {
 		t.Errorf("%d calls for %d lines; want at most %d more than lines", total, n, slots)
+	}
+}
+
+// The first model's answer is denied, and was paid for; the second's breaker is
+// open, so that the line waits; its worker is killed meanwhile. The result knows
+// of all of it.
+func TestCase51_PaidInvalidThenDeferredThenKilled(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, fleetOptions{
+		rungs: "{model: a/one}, {model: b/two}", output: "deny: [secret], repairs: 1",
+		concurrency: 5, retries: 0, cooldown: "2s", maxCooldown: "16s",
+	})
+	f.up.says = map[string]string{"one": "a secret"}
+	b := breaker.Key{Provider: "b", Model: "b/two"}
+	if err := f.conn.Breakers.Force(context.Background(), b, breaker.Force{Action: breaker.ForceOpen, For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	f.submit("b", 1)
+	first := f.start()
+	f.until(60*time.Second, "the line waits for its second model", func() bool {
+		s := f.status("b")
+		return s.Deferrals == 1 && len(s.WaitingFor) == 1 && s.WaitingFor[0].Model == "b/two"
+	})
+	kill(first)
+	if err := f.conn.Breakers.Force(context.Background(), b, breaker.Force{Action: breaker.ForceClose}); err != nil {
+		t.Fatal(err)
+	}
+	f.start()
+	s := f.done("b", 120*time.Second)
+	var res batch.Result
+	_, err := f.conn.Batches.Results(context.Background(), "b", 0, func(rec batch.Record) error { return json.Unmarshal(rec.JSON, &res) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []provider.Kind
+	var cost provider.USD
+	for _, c := range res.Nightshift.Attempts {
+		kinds = append(kinds, c.Kind)
+		cost += c.Cost
+		if skipped := c.Kind == batch.KindSkipped; skipped != (c.Cost == 0) {
+			t.Errorf("attempt %+v", c)
+		}
+	}
+	want := []provider.Kind{provider.InvalidOutput, provider.InvalidOutput, batch.KindSkipped, provider.OK}
+	n := res.Nightshift
+	if !slices.Equal(kinds, want) || n.Model != "b/two" || n.Deferrals != 1 || n.CostUSD != cost || s.CostUSD != cost || s.Calls != 3 || s.Succeeded != 1 {
+		t.Errorf("kinds %v, cost %s of %s, status %+v\nresult %+v", kinds, n.CostUSD, cost, s, n)
 	}
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,7 +62,8 @@ type upstream struct {
 	mu     sync.Mutex
 	down   bool
 	delay  time.Duration
-	calls  map[string]int // by the last message
+	calls  map[string]int    // by the last message
+	says   map[string]string // by the model, in place of an answer to what it was asked
 	probes int
 	total  int
 }
@@ -90,7 +92,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	} else {
 		u.probes++
 	}
-	down, delay := u.down, u.delay
+	down, delay, says := u.down, u.delay, cmp.Or(u.says[q.Model], "answer to "+prompt)
 	u.mu.Unlock()
 	time.Sleep(delay)
 	w.Header().Set("Content-Type", "application/json")
@@ -100,7 +102,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintf(w, `{"id":"x","object":"chat.completion","model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5}}`,
-		q.Model, "answer to "+prompt)
+		q.Model, says)
 }
 
 func (u *upstream) set(down bool) {
@@ -134,7 +136,7 @@ models:
   a/one: {price: {input: 1, output: 2}}
   b/two: {price: {input: 1, output: 2}}
 ladders:
-  night: {rungs: [%s]}
+  night: {rungs: [%s], output: {%s}}
 queues:
   q: {ladder: night, concurrency: %d, retries: %d}
 breaker: {cooldown: %s, max_cooldown: %s}
@@ -142,7 +144,7 @@ worker: {shutdown_timeout: 5s}
 `
 
 type fleetOptions struct {
-	rungs                 string
+	rungs, output         string
 	concurrency, retries  int
 	cooldown, maxCooldown string
 }
@@ -150,7 +152,7 @@ type fleetOptions struct {
 func newFleet(t *testing.T, o fleetOptions, redisArgs ...string) *fleet {
 	f := &fleet{t: t, redis: redistest.Start(t, redisArgs...), up: newUpstream(t)}
 	f.file = filepath.Join(t.TempDir(), "nightshift.yaml")
-	text := fmt.Sprintf(fleetConfig, f.redis.URL(), f.up.URL, f.up.URL, o.rungs, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
+	text := fmt.Sprintf(fleetConfig, f.redis.URL(), f.up.URL, f.up.URL, o.rungs, o.output, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
 	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

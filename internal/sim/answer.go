@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -165,6 +166,11 @@ func (a *answer) refuse() {
 		text := "I cannot help with that."
 		a.Choices[i] = choice{Index: i, Message: reply{Role: "assistant", Refusal: &text}, FinishReason: "stop"}
 	}
+}
+
+// say makes the answer one text, with a finish reason.
+func (a *answer) say(text, finish string) {
+	a.Choices = []choice{{Message: reply{Role: "assistant", Content: &text}, FinishReason: cmp.Or(finish, "stop")}}
 }
 
 // choice is the i-th one, with what it costs.

@@ -30,6 +30,7 @@ func (s *Server) routes() *http.ServeMux {
 // plan is what will happen to a call.
 type plan struct {
 	fault   *Fault
+	answer  *Fault // of kind says
 	latency time.Duration
 	tokens  int
 
@@ -92,8 +93,8 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest
 		return
 	}
 	switch {
-	case p.fault == nil, p.fault.Kind == Slow, p.fault.Kind == Refusal:
-		p.fault = nil
+	case p.fault == nil, p.fault.Kind == Slow, p.fault.Kind == Refusal, p.fault.Kind == Says:
+		p.answer, p.fault = p.fault, nil
 		s.answer(w, r, req, p, call)
 	case p.fault.Kind.inAnswer():
 		s.answer(w, r, req, p, call)
@@ -112,8 +113,11 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest
 // meets it on the way.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, req chatRequest, p plan, call *Call) {
 	a := req.echo(requestID(call.N), s.now().Unix(), p.tokens)
-	if call.Fault == Refusal {
+	switch {
+	case call.Fault == Refusal:
 		a.refuse()
+	case call.Fault == Says:
+		a.say(p.answer.Text, p.answer.Finish)
 	}
 	switch {
 	case req.Stream:

@@ -35,6 +35,7 @@ const (
 	Context      Kind = "context"       // 400: too long
 	BadRequest   Kind = "bad_request"   // 400
 	Slow         Kind = "slow"          // an answer, but Delay later
+	Says         Kind = "says"          // an answer of the script's own: Text and Finish
 
 	// What can happen to a stream, each after AfterTokens. A plain answer meets
 	// it after the head of the response, or half the body.
@@ -46,6 +47,7 @@ const (
 	// What only requests meet that ask for it.
 	NoStream      Kind = "no_stream"       // 400: no streams
 	NoStreamUsage Kind = "no_stream_usage" // 400: no stream_options
+	NoFormat      Kind = "no_format"       // 400: no response_format
 )
 
 // shape is how a kind of fault looks on the wire.
@@ -82,6 +84,7 @@ var faults = map[Kind]shape{
 	Hang:         {},
 	Reset:        {},
 	Slow:         {late: true},
+	Says:         {late: true},
 
 	Stall:         {late: true},
 	CutOff:        {late: true},
@@ -89,6 +92,7 @@ var faults = map[Kind]shape{
 	StreamError:   {late: true, body: errorBody("The server had an error while processing your request.", "server_error", "")},
 	NoStream:      {status: 400, body: errorBody("Streaming is not supported for this model.", "invalid_request_error", "unsupported_value")},
 	NoStreamUsage: {status: 400, body: errorBody("Unrecognized request argument supplied: stream_options", "invalid_request_error", "")},
+	NoFormat:      {status: 400, body: errorBody("Unrecognized request argument supplied: response_format", "invalid_request_error", "")},
 }
 
 // meets says whether a fault of this kind meets such a request at all.
@@ -98,6 +102,8 @@ func (k Kind) meets(r chatRequest) bool {
 		return r.Stream
 	case NoStreamUsage:
 		return r.StreamOptions != nil
+	case NoFormat:
+		return r.ResponseFormat.Type != ""
 	}
 	return true
 }

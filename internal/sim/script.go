@@ -82,6 +82,9 @@ type Fault struct {
 	// RetryAfter and RetryIn are the header of a refusal, and its time.
 	RetryAfter RetryAfter    `yaml:"retry_after"`
 	RetryIn    time.Duration `yaml:"retry_in"` // defaults to 1s
+	// Text and Finish are the content and the finish reason of a kind says.
+	Text   string `yaml:"text"`
+	Finish string `yaml:"finish"` // defaults to stop
 	// Delay is how long a refusal takes, or what is added to the latency.
 	Delay time.Duration `yaml:"delay"`
 	// AfterTokens is how many tokens of a stream come before the fault.
@@ -202,6 +205,8 @@ func (f Fault) validate(at string) error {
 		return fmt.Errorf("%s.after_tokens: want no negative number", at)
 	case f.RetryIn < 0, f.Delay < 0, f.KeepAlive < 0:
 		return fmt.Errorf("%s: want no negative duration", at)
+	case f.Kind != Says && f.Text+f.Finish != "":
+		return fmt.Errorf("%s: text and finish are for kind says", at)
 	case f.Kind == Slow && f.Delay == 0:
 		return fmt.Errorf("%s: kind slow needs a delay", at)
 	}
