@@ -193,9 +193,13 @@ func (l *Ladder) callsLeft(calls []provider.Call, retries int) int {
 	return left
 }
 
-// notParked waits for a park that is worth waiting for.
+// notParked waits for a park that is worth waiting for: the model's, or that of
+// the service tier which the rung asks for.
 func (a *attempt) notParked(r *rung) move {
 	d, err := a.l.parks.Parked(a.ctx, r.key)
+	if err == nil && d <= 0 && r.lane != r.key {
+		d, err = a.l.parks.Parked(a.ctx, r.lane)
+	}
 	if err != nil {
 		return a.storeFailed(fmt.Errorf("look up park %s: %w", r.key.Model, err))
 	}

@@ -109,7 +109,8 @@ func silence(m config.Model) time.Duration { return cmp.Or(max(m.FirstToken, 0),
 // idempotencyKey names a call so that a redelivery after a crash repeats it: by
 // the line and how many calls of it to this model are on record. A call that we
 // broke off has no known outcome and is repeated likewise. A variant of the
-// request has a key of its own, since a key stands for one body.
+// request has a key of its own, and so has what a rung sets or drops, since a
+// key stands for one body.
 func (a *attempt) idempotencyKey(r *rung, v variant) string {
 	n := 0
 	for _, c := range a.out.Progress.Calls {
@@ -120,6 +121,9 @@ func (a *attempt) idempotencyKey(r *rung, v variant) string {
 	name := fmt.Appendf(nil, "%q %d %d %q %d", a.r.Batch, a.r.Line, a.r.Generation, r.key.Model, n)
 	if v != (variant{}) {
 		name = fmt.Appendf(name, " %+v", v)
+	}
+	if len(r.Set)+len(r.Drop) > 0 {
+		name = fmt.Appendf(name, " %q %q", r.Set, r.Drop) // a map is printed in the order of its keys
 	}
 	sum := sha256.Sum256(name)
 	return "nightshift-" + hex.EncodeToString(sum[:16])

@@ -211,3 +211,8 @@ func TestAStopDuringACallAtTheMarginIsNoText(t *testing.T) {
 	out := climbing(b, modelRung("a", 0), sorry).Attempt(ctx, r, b.journal)
 	wantEnd(t, out, Interrupted, "")
 }
+
+func withTries(r config.Rung, n int) config.Rung {
+	r.Tries = n
+	return r
+}

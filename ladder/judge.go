@@ -77,7 +77,11 @@ func (a *attempt) fail(e *provider.Error) move {
 func (a *attempt) park(r *rung, e *provider.Error) move {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
 	defer cancel()
-	d, err := a.l.parks.Park(ctx, r.key, e.RetryAfter)
+	key := r.key
+	if e.Tier {
+		key = r.lane // other tiers of the model may have room
+	}
+	d, err := a.l.parks.Park(ctx, key, e.RetryAfter)
 	if err != nil {
 		a.l.log.WarnContext(ctx, "park failed", a.attrs(r, "error", err)...)
 	}

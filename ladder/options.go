@@ -78,6 +78,7 @@ type rung struct {
 	presets []preset // of a rung without a model
 	model   config.Model
 	key     breaker.Key
+	lane    breaker.Key // what is parked where the rung's service tier alone has no capacity
 	caller  Caller
 	price   *config.Price
 	cost    float64      // of a typical call, see typical
@@ -190,6 +191,10 @@ func newRung(i int, c config.Rung, o Options) (rung, error) {
 	}
 	r.model = m
 	r.key = breakerKey(c.Model, m)
+	r.lane = r.key
+	if tier, ok := c.Set["service_tier"].(string); ok {
+		r.lane.Model += "#" + tier // no model's key holds that sign
+	}
 	r.price = m.Price
 	if c.Price != nil {
 		r.price = c.Price

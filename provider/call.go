@@ -61,6 +61,7 @@ type Error struct {
 	StatusCode int           // 0 where no response came
 	Type, Code string        // the provider's own error type and code; may be ""
 	Parameter  string        // the field that this model does not take and another may ("body" where the provider names none); else ""
+	Tier       bool          // with RateLimited: the service tier that the request asks for has no capacity; the model may have
 	Message    string        // one line of our own words; never the provider's text, which may repeat a prompt or a key
 	RetryAfter time.Duration // what the provider asked for; 0 where it did not
 	RequestID  string

@@ -70,6 +70,7 @@ func (s signal) refuse(r rule, status int, h http.Header, body []byte, u Usage, 
 		e.RetryAfter = ParseRetryAfter(h, now)
 	}
 	e.RetryAfter = max(e.RetryAfter, clampWait(s.retryDelay))
+	e.Tier = r.tier
 	if r.parameter {
 		e.Parameter = safeWord(s.parameter())
 	}

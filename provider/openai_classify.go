@@ -16,6 +16,7 @@ type rule struct {
 	kind      Kind
 	scope     Scope
 	parameter bool   // it names a field that this model does not take
+	tier      bool   // it concerns the service tier alone
 	why       string // for people; never the provider's words
 }
 
@@ -166,7 +167,7 @@ var rules = []rule{
 		},
 	},
 	{
-		kind: RateLimited, why: "no capacity for this service tier now", statuses: []int{400, 429, 498},
+		kind: RateLimited, tier: true, why: "no capacity for this service tier now", statuses: []int{400, 429, 498},
 		names: []string{"resource_unavailable", "capacity_exceeded", "service_tier_capacity_exceeded"},
 	},
 	{kind: RateLimited, why: "rate limit", statuses: []int{429, 498}},

@@ -22,6 +22,7 @@ type entry struct {
 		Type         *string `json:"type"`
 		Code         *string `json:"code"`
 		Parameter    string  `json:"parameter"`
+		Tier         bool    `json:"tier"`
 		RequestID    string  `json:"request_id"`
 		RetryAfterMS *int64  `json:"retry_after_ms"`
 		Usage        []int64 `json:"usage"` // input, cached, output
@@ -94,6 +95,9 @@ func checkRefusal(t *testing.T, e entry, got *Error) {
 	w := e.Want
 	if got.Kind != w.Kind || got.Scope != w.Scope || got.Parameter != w.Parameter {
 		t.Errorf("got %s %q parameter %q, want %s %q parameter %q", got.Kind, got.Scope, got.Parameter, w.Kind, w.Scope, w.Parameter)
+	}
+	if got.Tier != w.Tier {
+		t.Errorf("the tier's alone: %t", got.Tier)
 	}
 	if w.Type != nil && got.Type != *w.Type {
 		t.Errorf("type %q, want %q", got.Type, *w.Type)
