@@ -141,14 +141,14 @@ func (s scalar) String() string { return string(s) }
 
 // isEmpty says that a field is missing, null, "", {} or [].
 func isEmpty(raw json.RawMessage) bool {
-	if len(raw) > 0 && raw[0] != '"' && len(raw) < 16 {
-		raw = bytes.Join(bytes.Fields(raw), nil)
-	}
 	switch string(raw) {
-	case "", "null", `""`, "{}", "[]", "false":
+	case "", "null", `""`, "false":
 		return true
 	}
-	return false
+	if len(raw) < 2 || raw[0] != '{' && raw[0] != '[' {
+		return false
+	}
+	return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
 }
 
 // parseUsage reads what was billed; a figure that cannot be is 0.

@@ -53,6 +53,12 @@ func TestParseRetryAfter(t *testing.T) {
 		{"reset at a Unix time", header{"x-ratelimit-reset": fmt.Sprint(noon.Unix() + 15)}, 15 * time.Second},
 		{"reset at a Unix time in ms", header{"x-ratelimit-reset": fmt.Sprint(noon.UnixMilli() + 1500)}, 1500 * time.Millisecond},
 		{"reset in the past", header{"x-ratelimit-reset": fmt.Sprint(noon.Unix() - 15)}, 0},
+		{"reset in whole seconds beside one of -1, for no limit", header{
+			"x-ratelimit-reset-tokens": "13", "x-ratelimit-remaining-tokens": "0",
+			"x-ratelimit-reset-requests": "-1", "x-ratelimit-remaining-requests": "-1", "x-ratelimit-limit-requests": "-1",
+		}, 13 * time.Second},
+		{"-1 alone", header{"x-ratelimit-reset-requests": "-1", "x-ratelimit-remaining-requests": "-1"}, 0},
+		{"an overdrawn bucket is empty", header{"x-ratelimit-reset": "9", "x-ratelimit-remaining": "-1"}, 9 * time.Second},
 		{"the empty bucket counts", header{
 			"x-ratelimit-reset-requests": "8s", "x-ratelimit-remaining-requests": "0",
 			"x-ratelimit-reset-tokens": "5m0s", "x-ratelimit-remaining-tokens": "149000",
