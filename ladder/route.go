@@ -39,12 +39,17 @@ type candidate struct {
 }
 
 // rank puts the candidates in the order of the weights, best first; without
-// weights, they stay as they are. Equals stay as they are too.
+// weights, they stay as they are. Equals stay as they are too. A model that costs
+// nothing counts as half of the cheapest price.
 func rank(all []candidate, w Weights) {
 	if w == (Weights{}) {
 		return
 	}
-	fastest, cheapest := best(all, func(c candidate) float64 { return c.latency }, 0), best(all, func(c candidate) float64 { return c.cost }, -1)
+	fastest, cheapest := best(all, func(c candidate) float64 { return c.latency }), best(all, func(c candidate) float64 { return c.cost })
+	if slices.ContainsFunc(all, func(c candidate) bool { return c.cost == 0 }) {
+		// Beside nothing, every price would be as bad as the dearest.
+		cheapest /= 2
+	}
 	score := func(c candidate) float64 {
 		return w.Success*c.success + w.Latency*ratio(fastest, c.latency, c.latency > 0, 1) + w.Cost*ratio(cheapest, c.cost, c.cost >= 0, .5)
 	}
@@ -59,15 +64,15 @@ func rank(all []candidate, w Weights) {
 	})
 }
 
-// best is the smallest of the figures above none; 0 where there is no such.
-func best(all []candidate, figure func(candidate) float64, none float64) float64 {
-	smallest := none
+// best is the smallest of the figures above 0; 0 where there is none.
+func best(all []candidate, figure func(candidate) float64) float64 {
+	smallest := 0.0
 	for _, c := range all {
-		if f := figure(c); f > none && (smallest == none || f < smallest) {
+		if f := figure(c); f > 0 && (smallest == 0 || f < smallest) {
 			smallest = f
 		}
 	}
-	return max(smallest, 0)
+	return smallest
 }
 
 // ratio is how good a figure is beside the best one: 1 is as good, a half is

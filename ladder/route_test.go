@@ -46,6 +46,10 @@ func TestRank(t *testing.T) {
 	flaky := []candidate{{index: 0, success: .3, latency: 1000, cost: .01}, {index: 1, success: 1, latency: 2000, cost: .02}}
 	rank(flaky, goals["reliability"])
 	equal(t, "a flaky one by reliability", indexes(flaky), []int{1, 0})
+	free := candidate{index: 3, success: 1, latency: 8000, cost: 0}
+	all := []candidate{sure, fast, cheap, free}
+	rank(all, goals["cost"])
+	equal(t, "beside a free one, prices still count", indexes(all), []int{3, 0, 1, 2})
 }
 
 func indexes(all []candidate) []int {
