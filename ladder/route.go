@@ -25,6 +25,12 @@ var goals = map[string]Weights{
 // which is passed over is seen to be better than it was.
 const explore = 0.02
 
+// freeShare is what a model that costs nothing counts for, as a share of the
+// cheapest price. With the goal cost, two thirds are what keeps both the free
+// model before the cheapest one, and that one before one of twice its price,
+// however slow it is: .6 × 1/3 is the weight of latency.
+const freeShare = 2.0 / 3
+
 // minJudged is how many answers must have been judged before their share of
 // invalid ones says anything.
 const minJudged = 10
@@ -39,16 +45,14 @@ type candidate struct {
 }
 
 // rank puts the candidates in the order of the weights, best first; without
-// weights, they stay as they are. Equals stay as they are too. A model that costs
-// nothing counts as half of the cheapest price.
+// weights, they stay as they are. Equals stay as they are too.
 func rank(all []candidate, w Weights) {
 	if w == (Weights{}) {
 		return
 	}
 	fastest, cheapest := best(all, func(c candidate) float64 { return c.latency }), best(all, func(c candidate) float64 { return c.cost })
 	if slices.ContainsFunc(all, func(c candidate) bool { return c.cost == 0 }) {
-		// Beside nothing, every price would be as bad as the dearest.
-		cheapest /= 2
+		cheapest *= freeShare // beside nothing, every price would be as bad as the dearest
 	}
 	score := func(c candidate) float64 {
 		return w.Success*c.success + w.Latency*ratio(fastest, c.latency, c.latency > 0, 1) + w.Cost*ratio(cheapest, c.cost, c.cost >= 0, .5)

@@ -46,10 +46,15 @@ func TestRank(t *testing.T) {
 	flaky := []candidate{{index: 0, success: .3, latency: 1000, cost: .01}, {index: 1, success: 1, latency: 2000, cost: .02}}
 	rank(flaky, goals["reliability"])
 	equal(t, "a flaky one by reliability", indexes(flaky), []int{1, 0})
-	free := candidate{index: 3, success: 1, latency: 8000, cost: 0}
-	all := []candidate{sure, fast, cheap, free}
-	rank(all, goals["cost"])
-	equal(t, "beside a free one, prices still count", indexes(all), []int{3, 0, 1, 2})
+	prices := []candidate{
+		{index: 0, success: 1, latency: 1000, cost: .002}, {index: 1, success: 1, latency: 90_000, cost: .001},
+		{index: 2, success: 1, latency: 900_000, cost: 0},
+	}
+	rank(prices, goals["cost"])
+	equal(t, "by price alone, also beside a free one", indexes(prices), []int{2, 1, 0})
+	slow := []candidate{{index: 0, success: 1, latency: 1000, cost: .001}, {index: 1, success: 1, latency: 900_000, cost: 0}}
+	rank(slow, goals["cost"])
+	equal(t, "a free one, however slow", indexes(slow), []int{1, 0})
 }
 
 func indexes(all []candidate) []int {
