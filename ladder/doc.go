@@ -64,8 +64,9 @@
 // own samples at once and exchanges them once a second ([Router]), so no call
 // waits for them. A success rate that was bad is forgiven, half of it in two
 // minutes, so that a model which nobody calls any more gets another chance; a
-// latency or price that nobody knows counts for the model, or half. A line's own
-// goal goes before the ladder's. A model whose answers are invalid too often is
+// latency or price that nobody knows counts for the model, or half; one that costs
+// nothing counts two thirds of the cheapest price. A line's own goal goes before
+// the ladder's. A model whose answers are invalid too often is
 // told of in the log, or, with `action: demote`, goes last. 2% of the choices
 // try another model first, wherever figures decide.
 //

@@ -47,7 +47,8 @@ func TestRank(t *testing.T) {
 	rank(flaky, goals["reliability"])
 	equal(t, "a flaky one by reliability", indexes(flaky), []int{1, 0})
 	prices := []candidate{
-		{index: 0, success: 1, latency: 1000, cost: .002}, {index: 1, success: 1, latency: 90_000, cost: .001},
+		{index: 0, success: 1, latency: 1000, cost: .002},
+		{index: 1, success: 1, latency: 90_000, cost: .001},
 		{index: 2, success: 1, latency: 900_000, cost: 0},
 	}
 	rank(prices, goals["cost"])

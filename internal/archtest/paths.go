@@ -28,6 +28,7 @@ var (
 var theirs = []string{
 	"provider/name",
 	"nightshift.yaml", "results.jsonl", "requests.jsonl", "errors.jsonl", "answer.schema.json", "answers.jsonl",
+	"rehearsal.yaml", "rehearsal.jsonl",
 }
 
 // pathlike are the endings that make a word a path, whatever it begins with.
