@@ -40,6 +40,21 @@ func mustParse(t *testing.T, text string, opts ...Option) *Config {
 	return cfg
 }
 
+func TestParse_AddressOfAnAPI(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		`api: anthropic`: "https://api.anthropic.com",
+		`api: anthropic, base_url: "https://gw.example/v1"`: "https://gw.example/v1",
+	} {
+		for _, name := range []string{"anthropic", "claude", "openai"} {
+			text := "providers: {" + name + ": {" + fields + "}}\nmodels: {" + name + "/m: {}}\nladders: {l: {rungs: [{model: " + name + "/m}]}}\nqueues: {q: {ladder: l}}\n"
+			if got := mustParse(t, text).Models[name+"/m"].BaseURL; got != want {
+				t.Errorf("%s %s: %s, want %s", name, fields, got, want)
+			}
+		}
+	}
+}
+
 func TestParse_FillsInEveryDefault(t *testing.T) {
 	t.Parallel()
 	breaker := Breaker{

@@ -67,19 +67,19 @@ type messageEvent struct {
 }
 
 // readMessageEvents puts a stream together up to message_stop. A stream that
-// ends without it is whole where the reason of the message's end had come.
+// ends, breaks or falls silent before it is whole where the reason of the
+// message's end had come, since nothing of it comes later.
 func (x *exchange) readMessageEvents(s *events) (reading, error) {
 	a := &messageAssembly{left: x.maxBody}
 	tokens := false
 	for !a.ended {
 		e, err := s.next()
+		over := err != nil || e.done()
 		switch {
-		case errors.Is(err, io.EOF), err == nil && e.done():
-			if a.message.StopReason == "" {
-				return reading{body: a.body(), usage: a.usage(), why: "the stream broke off before its end"}, nil
-			}
-			a.ended = true
-			continue
+		case over && a.message.StopReason != "":
+			return reading{body: a.body(), tokens: tokens}, nil
+		case errors.Is(err, io.EOF), err == nil && over:
+			return reading{body: a.body(), usage: a.usage(), why: "the stream broke off before its end"}, nil
 		case err != nil:
 			return reading{usage: a.usage()}, err
 		case e.isError():

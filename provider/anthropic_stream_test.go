@@ -299,6 +299,21 @@ func TestCase15_MessageStreamThatBreaks(t *testing.T) {
 	}
 }
 
+// Nothing of an answer comes after the reason of its end.
+func TestMessageStreamThatBreaksAfterItsLastWordIsWhole(t *testing.T) {
+	a := serveMessages(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, startEvent+blockEvent+textEvent+doneEvent)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	answer, err := a.Call(t.Context(), streamed())
+	if err != nil || answer.FinishReason != "stop" || answer.Usage.OutputTokens != 9 {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
 func TestMessageStreamBeyondTheLimitIsUnavailable(t *testing.T) {
 	a := serveMessages(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, startEvent+blockEvent+strings.Repeat(textEvent, 1000)+doneEvent+stopEvent)

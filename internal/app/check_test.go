@@ -177,3 +177,40 @@ func TestVersionOf(t *testing.T) {
 		}
 	}
 }
+
+// Probes go out in the shape of each provider's API.
+func TestCheckProbesAnthropicModels(t *testing.T) {
+	s := sim.New(sim.Script{Models: map[string]sim.Behaviour{"locked": {Faults: []sim.Fault{{Kind: sim.Unauthorized}}}}}, sim.Options{})
+	if err := s.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cfg, err := config.Parse("test.yaml", []byte(`
+redis: {url: embedded}
+providers:
+  claude: {api: anthropic, base_url: "`+s.URL()+`"}
+models:
+  claude/well: {}
+  claude/locked: {}
+  claude/healthy: {probe: {get: /health}}
+ladders:
+  l: {rungs: [{model: claude/well}]}
+queues:
+  q: {ladder: l}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Check(t.Context(), cfg, CheckOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]Grade{"claude/well": Good, "claude/locked": Bad, "claude/healthy": Good} {
+		if f := found(t, r, "model", model); f.Grade != want {
+			t.Errorf("%s: %+v, want %s", model, f, want)
+		}
+	}
+	if n := s.Counts().Calls; n != 2 {
+		t.Errorf("%d calls for two models that are called", n)
+	}
+}
