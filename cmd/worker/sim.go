@@ -16,7 +16,7 @@ func (p *program) simCommand() *cobra.Command {
 	var addr, script string
 	c := &cobra.Command{
 		Use: "sim", Short: "serve the provider simulator, for rehearsals", Args: cli.Args,
-		Long: "Serves a provider of OpenAI's shape that answers with what it was asked, and fails as its script says. Prints its base URL on standard output. " +
+		Long: "Serves a provider of OpenAI's and Anthropic's shape that answers with what it was asked, and fails as its script says. Prints its base URL on standard output. " +
 			"It sends nothing anywhere and needs no key.\n\n" +
 			"The kinds of fault in a script: " + faultKinds() + ". docs/formats.md explains them and the script, and examples/outage.yaml is one.",
 		RunE: func(c *cobra.Command, _ []string) error { return p.simulate(c.Context(), addr, script) },
