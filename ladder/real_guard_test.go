@@ -122,7 +122,7 @@ func TestFormat_Real(t *testing.T) {
 	out := b.attempt()
 	wantEnd(t, out, Answered, "")
 	var v struct{ Echo string }
-	if err := json.Unmarshal(out.Answer.Output, &v); err != nil || v.Echo != "hi" {
+	if err := json.Unmarshal(out.Answer.Output, &v); err != nil || v.Echo != "hi" || string(out.Answer.Output) != `{"echo":"hi"}` {
 		t.Errorf("output %s, %v", out.Answer.Output, err)
 	}
 	b = setupGuard(t, guarded(0, anAnswer, nil, "a"), map[string][]sim.Fault{"a": {{Kind: sim.NoFormat, FirstCall: 1}, {Text: `{"n":1}`, FirstCall: 1}}})

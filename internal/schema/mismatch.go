@@ -141,8 +141,10 @@ func describe(e *jsonschema.ValidationError) string {
 		text = "want a multiple of " + k.Want.RatString()
 	case *kind.Pattern:
 		text = "the text does not match the pattern " + k.Want
-	case nil:
-		text = "it is not allowed"
+	case *kind.Not:
+		text = "it is what the schema says it must not be"
+	case nil, *kind.FalseSchema:
+		text = "it must not be there"
 	default:
 		_, text, _ = strings.Cut((&jsonschema.ValidationError{ErrorKind: k}).Error(), ": ")
 	}

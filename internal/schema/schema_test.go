@@ -69,6 +69,14 @@ func TestCheck(t *testing.T) {
 // as one.
 func TestCheck_SeveralProblems(t *testing.T) {
 	s := mustCompile(t, `{"items": {"type": "number"}, "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}`)
+	for text, want := range map[string]string{
+		`{"not": {}}`: "at the top: it is what the schema says it must not be", `{"properties": {"a": false}}`: "at /a: it must not be there",
+	} {
+		var m *Mismatch
+		if err := mustCompile(t, text).Check([]byte(`{"a":1}`)); !errors.As(err, &m) || m.Text != want {
+			t.Errorf("%s: %#v", text, err)
+		}
+	}
 	var m *Mismatch
 	if err := s.Check([]byte(`["a","b","c","d","e","f","g"]`)); !errors.As(err, &m) {
 		t.Fatal(err)

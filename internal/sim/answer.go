@@ -28,7 +28,10 @@ type chatRequest struct {
 	ToolChoice          json.RawMessage `json:"tool_choice"`
 	ParallelCalls       bool            `json:"parallel_tool_calls"`
 	ResponseFormat      struct {
-		Type string `json:"type"`
+		Type   string `json:"type"`
+		Schema struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
 	} `json:"response_format"`
 
 	Stream        bool `json:"stream"`
@@ -146,7 +149,7 @@ type usage struct {
 }
 
 // echo answers a request with its last user message: as a text, as JSON where
-// that is asked for, or in the arguments of the tools that are offered. tokens 0
+// that is asked for (of a schema, where there is one), or in the arguments of the tools that are offered. tokens 0
 // counts them by the length. The request's own token limit cuts the answer off.
 func (r chatRequest) echo(id string, created int64, tokens int) answer {
 	a := answer{ID: "chatcmpl-" + id, Object: "chat.completion", Created: created, Model: r.Model}
@@ -208,6 +211,9 @@ func (r chatRequest) choice(id string, i, tokens int) (c choice, spent int) {
 
 // content is the text of the i-th choice.
 func (r chatRequest) content(i int) []rune {
+	if text, ok := exampleOf(r.ResponseFormat.Schema.Schema, r.lastMessage()); ok {
+		return []rune(string(text))
+	}
 	if strings.HasPrefix(r.ResponseFormat.Type, "json") {
 		text, _ := json.Marshal(map[string]any{"echo": cutAt(maxEcho, r.lastMessage()), "choice": i})
 		return []rune(string(text))
@@ -224,6 +230,9 @@ func cutAt(n int, s string) string {
 	text := []rune(s)
 	if len(text) <= n {
 		return s
+	}
+	if n <= 0 {
+		return ""
 	}
 	return string(text[:n-1]) + "…"
 }

@@ -123,6 +123,7 @@ func (m *messagesRequest) chat() chatRequest {
 		ReasoningEffort: m.OutputConfig.Effort, fromMessages: true,
 	}
 	req.ResponseFormat.Type = m.OutputConfig.Format.Type
+	req.ResponseFormat.Schema.Schema = m.OutputConfig.Format.Schema
 	if m.MaxTokens != nil {
 		req.MaxTokens = *m.MaxTokens
 	}
