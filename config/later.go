@@ -23,7 +23,6 @@ func Later() []LaterKey {
 		{"models.*.limits.rpm", 0},
 		{"models.*.limits.tpm", 0},
 		{"models.*.limits.concurrency", 0},
-		{"ladders.*.cache", time.Duration(0)},
 		{"queues.*.hours", ""},
 		{"guard.calls_per_hour", 5000},
 		{"guard.usd_per_hour", 0.0},

@@ -142,7 +142,7 @@ type Ladder struct {
 	Rungs   []Rung  `yaml:"rungs"`
 	Output  Output  `yaml:"output"`
 	Quality Quality `yaml:"quality"`
-	// How long an answer is kept for an identical request.
+	// How long an answer is kept for identical requests to this ladder, which it then answers without a call; 0: not at all. Kept are whole answers of the first choice, up to 1 MiB compressed, in Redis.
 	Cache time.Duration `yaml:"cache"`
 }
 

@@ -37,6 +37,7 @@ type attempt struct {
 	failed    *provider.Error // the last real failure
 	refusal   *provider.Error // the last reason why a rung was ruled out
 	matcher
+	digest string // of the request, in the cache; "": it is not looked up there
 
 	measured    *size // of the request as it stands
 	shortenings int
@@ -52,7 +53,12 @@ func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
 	a.out.Progress.Calls = slices.Clone(r.Progress.Calls)
 	a.out.Progress.RuledOut = slices.Clone(r.Progress.RuledOut)
 	a.out.Progress.Skipped = nil // those of the attempt before
-	if a.arm() == proceed && !a.climb() {
+	switch {
+	case a.recall():
+	case a.arm() != proceed:
+	case a.climb():
+		a.keep()
+	default:
 		a.unanswered()
 	}
 	if a.out.End == Deferred || a.out.End == Failed {

@@ -1,6 +1,7 @@
 // Package ladder runs one attempt: it climbs the rungs of a ladder in order,
 // admits, calls, classifies and reports, and says what the attempt ended in.
 //
+//	kept from an identical one → Answered
 //	for each admissible rung:  parked? → breaker admit → call → classify → guard → report
 //	first valid answer         → Answered
 //	nothing could be tried     → Deferred, until the earliest change
@@ -54,6 +55,15 @@
 // When every rung was passed: a spent max_calls is final; a real failure makes
 // the attempt Failed; otherwise a wait makes it Deferred, and nothing was spent;
 // otherwise every rung is ruled out, which is final.
+//
+// # The cache
+//
+// A ladder with a `cache` time looks an identical request up before anything
+// else (cache.go): a hit ends the attempt, without a call, a breaker or a cost.
+// What is identical is a digest of what the ladder can make of an answer and of
+// what the body says, however it is spelt (cache_digest.go). Kept are whole
+// answers of the line's first choice alone. A store that does not answer soon,
+// and a value that is damaged, are a miss.
 //
 // # Which model first
 //

@@ -22,6 +22,7 @@ type Request struct {
 	Schema     json.RawMessage // that the answer must satisfy, in place of the ladder's; may be nil
 	Rung       int             // the first rung to try
 	Goal       string          // the line's own; "": the ladder's
+	Rehearsal  bool            // the built-in simulator answers
 	Deadline   time.Time       // zero: none
 	// Margin is the time before Deadline at which an at_deadline rung must go.
 	Margin time.Duration
@@ -138,6 +139,9 @@ type Answer struct {
 	Truncated int
 	// Output is the value that the output guard found valid; nil where it has no schema.
 	Output json.RawMessage
+	// Cached says that the answer was kept from an identical request: no call was
+	// made for it, and nothing of it was bought.
+	Cached bool
 	Usage  provider.Usage
 }
 

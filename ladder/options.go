@@ -34,6 +34,8 @@ type Options struct {
 	// Router knows the figures that a goal or the quality of answers go by; nil:
 	// this ladder keeps its own, which nobody shares.
 	Router *Router
+	// Cache keeps the answers of a ladder that has a time for it; nil: none are kept.
+	Cache AnswerStore
 	// Sleeper waits inside an attempt. Defaults to timers.
 	Sleeper Sleeper
 	// Now is the clock. Defaults to time.Now.
@@ -69,6 +71,7 @@ type Ladder struct {
 	log          *slog.Logger
 	observer     Observer
 	output       output
+	cache        *cache // nil: it keeps no answers
 }
 
 // rung is a rung with everything that an attempt looks up.
@@ -109,9 +112,10 @@ func New(o Options) (*Ladder, error) {
 	if l.goal = goals[o.Ladder.Goal]; o.Ladder.Goal == config.GoalOwn {
 		l.goal = l.own
 	}
-	var err error
-	l.output, err = newOutput(o.Ladder.Output)
-	problems := []error{l.checkParts(), err}
+	var noOutput, noCache error
+	l.output, noOutput = newOutput(o.Ladder.Output)
+	l.cache, noCache = newCache(o, l.now, l.log)
+	problems := []error{l.checkParts(), noOutput, noCache}
 	for i, c := range o.Ladder.Rungs {
 		r, err := newRung(i, c, o)
 		if err != nil {
@@ -129,7 +133,7 @@ func New(o Options) (*Ladder, error) {
 	if l.router == nil {
 		l.router = NewRouter(RouterOptions{Keys: l.keys(), Now: l.now})
 	}
-	if err = errors.Join(problems...); err != nil {
+	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("build ladder %q: %w", o.Ladder.Name, err)
 	}
 	return l, nil

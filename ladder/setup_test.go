@@ -34,6 +34,7 @@ type bundle struct {
 	parks    *fakeParks
 	callers  map[string]*fakeCaller
 	journal  *fakeJournal
+	cache    AnswerStore
 	events   []CallEvent
 	avoided  []breaker.Key
 	log      strings.Builder
@@ -81,7 +82,7 @@ func (b *bundle) ladder(c config.Ladder) *Ladder {
 	}
 	l, err := New(Options{
 		Ladder: c, Models: b.models, Callers: callers, Breakers: b.breakers, Parks: b.parks,
-		Sleeper: b, Now: b.Now, Rand: func() float64 { return 0.5 }, Observer: b, Logger: testLogger(&b.log),
+		Cache: b.cache, Sleeper: b, Now: b.Now, Rand: func() float64 { return 0.5 }, Observer: b, Logger: testLogger(&b.log),
 	})
 	if err != nil {
 		b.t.Fatal(err)

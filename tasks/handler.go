@@ -163,7 +163,8 @@ func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
 		Batch: l.Ref.Batch, Line: l.Ref.Line, Generation: l.Ref.Generation,
 		CustomID: b.Line.CustomID, Endpoint: b.Line.Endpoint, Body: b.Line.Body,
 		Metadata: b.Line.Metadata, Schema: b.Line.Schema, Rung: b.Line.Rung, Goal: b.Line.Goal, NoProbe: b.Line.NoProbe,
-		Deadline: b.Description.Deadline, Margin: margin(b.Outstanding, life(b.Description)),
+		Rehearsal: b.Description.Rehearsal,
+		Deadline:  b.Description.Deadline, Margin: margin(b.Outstanding, life(b.Description)),
 		Retries: h.queue.Retries, Progress: toLadder(b.Progress), Stop: h.stop,
 	}
 }

@@ -24,7 +24,7 @@ func result(b batch.Begun, out ladder.Outcome, now time.Time) batch.Result {
 		r.Response = response(&a.Response)
 		n := &r.Nightshift
 		n.Provider, n.Model, n.Tier, n.Degraded = a.Provider, a.Model, a.Tier, a.Degraded
-		n.Truncated, n.Output = a.Truncated, a.Output
+		n.Truncated, n.Cached, n.Output = a.Truncated, a.Cached, a.Output
 	case out.Response != nil:
 		r.Response = response(out.Response)
 	default:

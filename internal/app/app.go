@@ -103,11 +103,13 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	if err != nil {
 		return err
 	}
+	soon := a.conn.Redis.Breaker()
 	a.router = ladder.NewRouter(ladder.RouterOptions{
-		Keys: a.conn.Keys, Store: ladder.NewRedisAverages(a.conn.Redis.Breaker()), Verdicts: a.conn.Breakers, Logger: log,
+		Keys: a.conn.Keys, Store: ladder.NewRedisAverages(soon), Verdicts: a.conn.Breakers, Logger: log,
 	})
 	climbs, err := ladders(cfg, ladder.Options{
-		Models: cfg.Models, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Router: a.router, Logger: log, Observer: watch,
+		Models: cfg.Models, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Router: a.router,
+		Cache: ladder.NewRedisAnswers(soon), Logger: log, Observer: watch,
 	}, queues)
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ models:
   a/one: {price: {input: 1, output: 2}}
   b/two: {price: {input: 1, output: 2}}
 ladders:
-  night: {rungs: [%s], output: {%s}}
+  night: {rungs: [%s], output: {%s}, cache: %s}
 queues:
   q: {ladder: night, concurrency: %d, retries: %d}
 breaker: {cooldown: %s, max_cooldown: %s}
@@ -147,12 +147,13 @@ type fleetOptions struct {
 	rungs, output         string
 	concurrency, retries  int
 	cooldown, maxCooldown string
+	cache                 time.Duration
 }
 
 func newFleet(t *testing.T, o fleetOptions, redisArgs ...string) *fleet {
 	f := &fleet{t: t, redis: redistest.Start(t, redisArgs...), up: newUpstream(t)}
 	f.file = filepath.Join(t.TempDir(), "nightshift.yaml")
-	text := fmt.Sprintf(fleetConfig, f.redis.URL(), f.up.URL, f.up.URL, o.rungs, o.output, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
+	text := fmt.Sprintf(fleetConfig, f.redis.URL(), f.up.URL, f.up.URL, o.rungs, o.output, o.cache, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
 	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func kill(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-func (f *fleet) submit(id string, n int) {
+func (f *fleet) submit(id string, n int, change ...func(*batch.Description)) {
 	f.t.Helper()
 	var content bytes.Buffer
 	for i := range n {
@@ -207,6 +208,9 @@ func (f *fleet) submit(id string, n int) {
 		f.t.Fatal(err)
 	}
 	d.Total, d.Digest = sum.Lines, sum.Digest
+	for _, c := range change {
+		c(&d)
+	}
 	if err := f.conn.Batches.Submit(context.Background(), d, open(), nil); err != nil {
 		f.t.Fatal(err)
 	}
