@@ -145,6 +145,16 @@ func ofParents() []trial {
 				{Do: "report probe", Report: Report{Output: InvalidOutput}},
 			},
 		},
+		{ // a model that is held open has the first turn as its parent is due
+			Settings: both(Settings{}),
+			Steps: []step{
+				{Do: "call", Report: Report{Hard: true, Scope: ScopeParent}},
+				{Do: "force", Force: Force{Action: ForceOpen}},
+				do(0, "admit", None),
+				{Do: "admit", Model: 1},
+				do(5*time.Minute, "turn", None), do(0, "due", None), do(0, "turn", None),
+			},
+		},
 		{ // a task asks for a model that is held open, while its parent is due
 			Settings: both(Settings{TaskProbes: true}),
 			Steps: []step{

@@ -65,7 +65,8 @@
 //
 // An operator can hold either level open, for a time or for good, hold it closed
 // for a time, close it, or reset it (see [Force]). A hold is part of the record:
-// it outlives every process, and says who and since when.
+// it outlives every process, and says who and since when. A model that is held
+// open gets no probe, neither its own nor its parent's: that goes to the next.
 //
 // Beside all that, a model's record keeps the verdicts of the caller's own checks
 // on its last 50 judged answers ([Outputs]). They move no breaker.

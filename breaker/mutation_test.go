@@ -63,6 +63,8 @@ var mutations = []struct{ name, old, broken string }{
 	{"a probe that changes no state", "if l.state == 'open' then change(l, 'half_open', 'probe') end", ""},
 	{"the model is probed under an open parent", "if not closed(p) then l = p end", ""},
 	{"probes of a parent do not rotate", "if l == p and turn() ~= model then return reply(NOT_DUE, {}) end", ""},
+	{"a parent is probed through a model that is held open", "if l == p and held(m) == 'open' then", "if false then"},
+	{"a model that is held open keeps its turn", "    p.probed = model\n    return reply(NOT_DUE, {})", "    return reply(NOT_DUE, {})"},
 	{"the rotation stands still", "if l == p then p.probed = model end", ""},
 	{"a task probes through a model that is open", "local good = closed(m) or due_at(m) <= now", "local good = true"},
 	{"a task probes before its time", "and due_at(p) <= now then return lend(p) end", "then return lend(p) end"},

@@ -140,6 +140,9 @@ func (l *levels) admitProbe(op *Op, now int64) Reply {
 		return l.reject(now, false)
 	case r.taskProbes(s) || !r.due(now, s) || scope == ScopeParent && r.turn() != op.Model:
 		return Reply{Code: NotDue}
+	case scope == ScopeParent && l.m.Hold.State == Open: // an operator keeps calls away
+		r.Probed = op.Model // the next one's turn
+		return Reply{Code: NotDue}
 	}
 	return l.lend(scope, op, now)
 }

@@ -10,6 +10,7 @@ func checkStep(before, after Pair, op Op, r Reply, now int64, s Levels) error {
 		"a wait has a bound":                               r.RetryAfter <= longest+1,
 		"a call needs two closed breakers or is the probe": r.Code != Granted || r.Scope != "" || op.Kind != OpAdmit || after.Model.closed() && after.Parent.closed(),
 		"a model is not probed under an open parent":       r.Code != Granted || r.Scope != ScopeModel || after.Parent.closed() || wasLent(before.Model, op.ID),
+		"no probe goes to a model that is held open":       r.Code != Granted || after.Model.Hold.State != Open || wasLent(before.Model, op.ID) || wasLent(before.Parent, op.ID),
 		"a prober gets only probes":                        op.Kind != OpAdmitProbe || r.Code != Granted || r.Scope != "",
 		"a call that may not probe does not":               !op.NoProbe || r.Code != Granted || r.Scope == "",
 	}

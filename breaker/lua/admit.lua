@@ -111,6 +111,10 @@ local function admit_probe()
   if l.leases ~= '' and not free(l) then return reject(false) end
   if task_probes(l) or l.wanted <= now or due_at(l) > now then return reply(NOT_DUE, {}) end
   if l == p and turn() ~= model then return reply(NOT_DUE, {}) end
+  if l == p and held(m) == 'open' then
+    p.probed = model
+    return reply(NOT_DUE, {})
+  end
   return lend(l)
 end
 
