@@ -13,9 +13,10 @@ const reportTime = 5 * time.Second
 // error of the store before the call or after it is returned as it is. What the
 // call brought is the business of call, which keeps it.
 //
-// Without a Latency in the report, Do takes the time. The call's context ends
-// with a probe's lease. A call that panics or exits its goroutine is no
-// evidence; its ticket is given back.
+// Without a Latency in the report, Do takes the time. Where the call is a probe,
+// its context ends some time before its lease, so that the report of its silence
+// still counts. A call that panics or exits its goroutine is no evidence; its
+// ticket is given back.
 func Do(ctx context.Context, s Store, key Key, call func(context.Context) Report, opts ...AdmitOption) error {
 	t, err := s.Admit(ctx, key, opts...)
 	if err != nil {
@@ -39,7 +40,7 @@ func Do(ctx context.Context, s Store, key Key, call func(context.Context) Report
 func timed(ctx context.Context, t Ticket, call func(context.Context) Report) Report {
 	if t.Lease > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.Lease)
+		ctx, cancel = context.WithTimeout(ctx, t.Lease-min(reportTime, t.Lease/4))
 		defer cancel()
 	}
 	start := time.Now()

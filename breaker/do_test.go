@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -43,6 +44,31 @@ func TestDo(t *testing.T) {
 		slow := func(context.Context) Report { return Report{Outcome: Success, Latency: 2 * time.Hour} }
 		if err := Do(b.Context(), b.store, b.key, slow); err != nil || b.status().Failures != 1 {
 			b.Errorf("%v, %+v", err, b.status())
+		}
+	})
+}
+
+// A call that is the probe and hangs must end while its report still counts:
+// else the breaker would be probed once a lease, and its cooldown never grow.
+func TestDoEndsASilentProbeBeforeItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewMemory(fixed(Settings{Window: 1, TaskProbes: true}), nil)
+		k := Key{Provider: "openai", Model: "openai/gpt-4o"}
+		silent := func(ctx context.Context) Report {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Hour):
+			}
+			return Report{Outcome: Failure, Reason: "silent"}
+		}
+		for range 2 {
+			if err := Do(t.Context(), s, k, silent); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		if st, _ := s.List(t.Context(), []Key{k}); st[0].State != Open || st[0].Cooldown != 2*time.Minute {
+			t.Errorf("after a silent probe: %+v", st[0])
 		}
 	})
 }
