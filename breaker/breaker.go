@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,18 @@ type Key struct {
 	// it alone tells the models of one provider apart.
 	Model  string
 	Region string // "" where the model names none
+}
+
+// ErrNoModel says that a key names no model that could be called.
+var ErrNoModel = errors.New("key names no model")
+
+// check returns what keeps a key from being called or probed, or nil: a parent
+// is asked by its models, and a line break would end a name in Redis.
+func (k Key) check() error {
+	if k.Model == "" || strings.Contains(k.Model, "\n") {
+		return fmt.Errorf("%w: %+q of provider %+q", ErrNoModel, k.Model, k.Provider)
+	}
+	return nil
 }
 
 // Parent returns the key of the breaker above a model's: the provider, or,
@@ -173,6 +186,7 @@ const NoProbe AdmitOption = 1
 type Store interface {
 	// Admit lets one call of a task to a model through, or returns *OpenError.
 	// With Settings.TaskProbes, the call may be a probe: Ticket.Probe says so.
+	// A key without a model is ErrNoModel.
 	Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error)
 	// AdmitProbe takes a probe's lease of the model's breaker, or of its parent
 	// where that is not closed, if it is due and somebody wants it probed;

@@ -13,7 +13,7 @@ type cells struct {
 	read     func() time.Time // see clock
 	lastID   atomic.Uint64
 
-	models   atomic.Pointer[map[string]*cell] // by Key.Model; replaced, never changed
+	models   atomic.Pointer[map[string]*cell] // by Key.Model, see next; replaced, never changed
 	mu       sync.Mutex                       // of replacing it, and of families
 	families map[Key]*family                  // by the parent's key
 }
@@ -35,8 +35,9 @@ type family struct {
 // cell is a model's breaker; its family's lock guards it.
 type cell struct {
 	*family
-	all *cells
-	key Key
+	all  *cells
+	key  Key
+	next *cell // another provider's model of the same name
 
 	rec   Record
 	spare spare
@@ -139,16 +140,24 @@ func (c *cell) levels(id uint64, now int64) *levels {
 
 func (a *cells) complete(key Key) Settings { return a.settings(key).WithDefaults() }
 
+// find returns the model's breaker, or nil.
+func (a *cells) find(key Key) *cell {
+	c := (*a.models.Load())[key.Model]
+	for c != nil && c.key.Provider != key.Provider {
+		c = c.next
+	}
+	return c
+}
+
 // cell returns the model's breaker; of a parent's key, a cell that nobody keeps
 // beside the parent.
 func (a *cells) cell(key Key) *cell {
-	if c := (*a.models.Load())[key.Model]; c != nil {
+	if c := a.find(key); c != nil {
 		return c
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	models := *a.models.Load()
-	if c := models[key.Model]; c != nil {
+	if c := a.find(key); c != nil {
 		return c
 	}
 	f := a.families[key.Parent()]
@@ -158,7 +167,8 @@ func (a *cells) cell(key Key) *cell {
 	}
 	c := newCell(a, f, key)
 	if key.Model != "" {
-		models = maps.Clone(models)
+		models := maps.Clone(*a.models.Load())
+		c.next = models[key.Model]
 		models[key.Model] = c
 		a.models.Store(&models)
 	}
@@ -175,8 +185,10 @@ func (a *cells) of(provider string) (families []*family, models []*cell) {
 		}
 	}
 	for _, c := range *a.models.Load() {
-		if c.key.Provider == provider {
-			models = append(models, c)
+		for ; c != nil; c = c.next {
+			if c.key.Provider == provider {
+				models = append(models, c)
+			}
 		}
 	}
 	return families, models
@@ -185,7 +197,7 @@ func (a *cells) of(provider string) (families []*family, models []*cell) {
 // record returns a copy; of a breaker never used, the zero record.
 func (a *cells) record(key Key) Record {
 	a.mu.Lock()
-	c, f := (*a.models.Load())[key.Model], a.families[key]
+	c, f := a.find(key), a.families[key]
 	a.mu.Unlock()
 	switch {
 	case c != nil:

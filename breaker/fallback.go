@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -71,6 +72,9 @@ func (f *Fallback) now() int64 { return f.local.clock().UnixMilli() }
 
 // Admit lets one call through, or returns *OpenError.
 func (f *Fallback) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error) {
+	if err := key.check(); err != nil { // else it would pass for a store that is away
+		return Ticket{}, fmt.Errorf("admit call: %w", err)
+	}
 	var t Ticket
 	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
 		t, err = f.shared.Admit(ctx, key, opts...)
@@ -97,6 +101,9 @@ func (f *Fallback) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Tic
 
 // AdmitProbe takes a probe's lease, or returns *OpenError or ErrNotDue.
 func (f *Fallback) AdmitProbe(ctx context.Context, key Key) (Ticket, error) {
+	if err := key.check(); err != nil {
+		return Ticket{}, fmt.Errorf("admit probe: %w", err)
+	}
 	var t Ticket
 	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
 		t, err = f.shared.AdmitProbe(ctx, key)

@@ -37,6 +37,9 @@ func (m *Memory) Admit(_ context.Context, key Key, opts ...AdmitOption) (Ticket,
 	if epoch, parent, ok := c.bothClosed(); ok {
 		return Ticket{Key: key, ID: id, Epoch: epoch, ParentEpoch: parent, cell: c}, nil
 	}
+	if err := key.check(); err != nil {
+		return Ticket{}, fmt.Errorf("admit call: %w", err)
+	}
 	r := m.do(key, &Op{Kind: OpAdmit, Model: key.Model, ID: id, NoProbe: noProbe(opts)})
 	if r.Code == Rejected {
 		return Ticket{}, r.rejection(key)
@@ -46,6 +49,9 @@ func (m *Memory) Admit(_ context.Context, key Key, opts ...AdmitOption) (Ticket,
 
 // AdmitProbe takes a probe's lease, or returns *OpenError or ErrNotDue.
 func (m *Memory) AdmitProbe(_ context.Context, key Key) (Ticket, error) {
+	if err := key.check(); err != nil {
+		return Ticket{}, fmt.Errorf("admit probe: %w", err)
+	}
 	id := m.lastID.Add(1)
 	r := m.do(key, &Op{Kind: OpAdmitProbe, Model: key.Model, ID: id})
 	switch r.Code {

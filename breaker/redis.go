@@ -71,6 +71,9 @@ func newRedis(rdb redis.UniversalClient, settings func(Key) Settings, s scripts,
 
 // Admit lets one call through, or returns *OpenError.
 func (r *Redis) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error) {
+	if err := key.check(); err != nil {
+		return Ticket{}, fmt.Errorf("admit call: %w", err)
+	}
 	op := Op{Kind: OpAdmit, Model: key.Model, ID: newID(), NoProbe: noProbe(opts)}
 	reply, err := r.do(ctx, key, &op)
 	if err != nil {
@@ -84,6 +87,9 @@ func (r *Redis) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket
 
 // AdmitProbe takes a probe's lease, or returns *OpenError or ErrNotDue.
 func (r *Redis) AdmitProbe(ctx context.Context, key Key) (Ticket, error) {
+	if err := key.check(); err != nil {
+		return Ticket{}, fmt.Errorf("admit probe: %w", err)
+	}
 	op := Op{Kind: OpAdmitProbe, Model: key.Model, ID: newID()}
 	reply, err := r.do(ctx, key, &op)
 	switch {
