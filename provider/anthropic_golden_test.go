@@ -112,8 +112,10 @@ func TestSilenceInMessagesIsNoticedByItsOwnLimit(t *testing.T) {
 // TestCase15_41_MessagesThatBreakOff is cases 15 and 41 against the simulator.
 func TestCase15_41_MessagesThatBreakOff(t *testing.T) {
 	for _, f := range []sim.Fault{
-		{Kind: sim.CutOff, AfterTokens: 2}, {Kind: sim.Unfinished, AfterTokens: 2},
-		{Kind: sim.StreamError, AfterTokens: 2}, {Kind: sim.StreamError},
+		{Kind: sim.CutOff, AfterTokens: 2},
+		{Kind: sim.Unfinished, AfterTokens: 2},
+		{Kind: sim.StreamError, AfterTokens: 2},
+		{Kind: sim.StreamError},
 	} {
 		_, a := startSim(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{f}}})
 		for _, limit := range []time.Duration{0, never} {
