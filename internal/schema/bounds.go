@@ -11,8 +11,11 @@ import (
 const (
 	// MaxText is the longest schema, in bytes.
 	MaxText = 128 << 10
-	// maxParts is how many schemas may stand within one.
+	// maxParts is how many schemas may stand within one: objects and booleans,
+	// wherever they are. Compiling looks at each pair of them.
 	maxParts = 5000
+	// maxPattern is the longest pattern, in bytes.
+	maxPattern = 2000
 	// maxProgram is how large a pattern may be, in the instructions of its
 	// program: .{1,1000} has about 2,000.
 	maxProgram = 10_000
@@ -46,7 +49,10 @@ const (
 )
 
 // size is what was counted of a JSON value.
-type size struct{ values int }
+type size struct {
+	values int
+	parts  int // objects and booleans
+}
 
 var (
 	errDeep   = fmt.Errorf("it is nested deeper than %d levels", maxDepth)
@@ -60,7 +66,10 @@ func (s *size) measure(v any, depth int) error {
 		return errDeep
 	}
 	switch v := v.(type) {
+	case bool:
+		s.parts++
 	case map[string]any:
+		s.parts++
 		for _, member := range v {
 			if err := s.measure(member, depth+1); err != nil {
 				return err

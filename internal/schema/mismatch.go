@@ -141,6 +141,8 @@ func describe(e *jsonschema.ValidationError) string {
 		text = "want a multiple of " + k.Want.RatString()
 	case *kind.Pattern:
 		text = "the text does not match the pattern " + k.Want
+	case *kind.Format: // the value can be long, and the reason repeats it
+		text = fmt.Sprintf("the text is not a valid %s: %v", k.Want, k.Err)
 	case *kind.Not:
 		text = "it is what the schema says it must not be"
 	case nil, *kind.FalseSchema:

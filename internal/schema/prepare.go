@@ -2,7 +2,6 @@ package schema
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"regexp"
 	"regexp/syntax"
@@ -10,15 +9,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-var errSpent = errors.New("the budget of this check is spent")
+var (
+	errSpent   = errors.New("the budget of this check is spent")
+	errPattern = errors.New("the regular expression is too large")
+)
 
 // prepare makes every part of the schema count its steps.
 func (s *Schema) prepare() error {
 	parts := map[*jsonschema.Schema]bool{}
 	collect(reflect.ValueOf(s.root), parts)
-	if len(parts) > maxParts {
-		return fmt.Errorf("it has more than %d parts", maxParts)
-	}
 	for p := range parts {
 		if p.DynamicRef != nil || p.RecursiveRef != nil {
 			return errors.New("$dynamicRef and $recursiveRef are not supported")
@@ -57,7 +56,7 @@ func collect(v reflect.Value, parts map[*jsonschema.Schema]bool) {
 			return
 		}
 		p := v.Interface().(*jsonschema.Schema)
-		if parts[p] || len(parts) > maxParts {
+		if parts[p] {
 			return
 		}
 		parts[p] = true
@@ -109,6 +108,9 @@ func (s *Schema) spend(steps int) bool {
 
 // pattern compiles a regular expression that counts its steps.
 func (s *Schema) pattern(expr string) (jsonschema.Regexp, error) {
+	if len(expr) > maxPattern {
+		return nil, errPattern
+	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
@@ -122,7 +124,7 @@ func (s *Schema) pattern(expr string) (jsonschema.Regexp, error) {
 		return nil, err
 	}
 	if len(program.Inst) > maxProgram {
-		return nil, errors.New("the regular expression is too large")
+		return nil, errPattern
 	}
 	return &counted{re, len(program.Inst), s}, nil
 }

@@ -46,8 +46,12 @@ func Compile(text []byte) (s *Schema, err error) {
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, errors.New("the schema is not a JSON object")
 	}
-	if err := new(size).measure(doc, 0); err != nil {
+	var n size
+	if err := n.measure(doc, 0); err != nil {
 		return nil, fmt.Errorf("the schema cannot be used: %w", err)
+	}
+	if n.parts > maxParts {
+		return nil, fmt.Errorf("the schema has more than %d parts", maxParts)
 	}
 	s = &Schema{left: math.MaxInt}
 	defer func() { // in the library: a schema must not end a worker
