@@ -135,8 +135,8 @@ var mutations = []struct{ name, old, broken string }{
 	// due.lua
 	{"a model is due under an open parent", "if state ~= 'open' and state ~= 'half_open' then add", "if true then add"},
 	{"the parent's turn is always the first one's", "if last_was then return name end\n      first = first or name\n      last_was", "first = first or name\n      last_was"},
-	{"what nobody wants is due", "elseif tonumber(r[1]) > now and r[2] ~= '1' then", "elseif r[2] ~= '1' then"},
-	{"what a task probes is due", "elseif tonumber(r[1]) > now and r[2] ~= '1' then", "elseif tonumber(r[1]) > now then"},
+	{"what nobody wants is due", "elseif (tonumber(r[1]) or 0) > now and r[2] ~= '1' then", "elseif r[2] ~= '1' then"},
+	{"what a task probes is due", "elseif (tonumber(r[1]) or 0) > now and r[2] ~= '1' then", "elseif (tonumber(r[1]) or 0) > now then"},
 }
 
 // recordAll returns the moves of the directed trials and of so many random ones.

@@ -175,10 +175,10 @@ func (r *Redis) List(ctx context.Context, keys []Key) ([]Status, error) {
 	list := make([]Status, len(keys))
 	for i, k := range keys {
 		rec, err := decodeRecord(hashes[i].Val())
-		if err != nil {
-			return nil, fmt.Errorf("read breaker %s: %w", k, err)
-		}
 		list[i] = rec.status(k, now, r.settings(k).WithDefaults())
+		if err != nil { // one damaged record must not hide the others
+			list[i].Reason = "its record in Redis is damaged: " + err.Error()
+		}
 	}
 	return list, nil
 }

@@ -13,7 +13,8 @@ if ARGV[3] ~= 'prober' then
       local left = redis.call('PTTL', KEYS[i])
       if left >= 0 and left < ARGV[at] / 2 then redis.call('PEXPIRE', KEYS[i], ARGV[at]) end
     end
-    return {1, 0, tonumber(m[2]), tonumber(p[2]), 0, 0, 0, 0, '', '', '', '', '', '', '', ''}
+    local epoch, parent_epoch = tonumber(m[2]), tonumber(p[2])
+    if epoch and parent_epoch then return {1, 0, epoch, parent_epoch, 0, 0, 0, 0, '', '', '', '', '', '', '', ''} end
   end
 end
 

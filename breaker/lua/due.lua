@@ -38,7 +38,7 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.form
   local r = redis.call('HMGET', key, 'wanted', 'task_next', 'wants', 'probed')
   if not r[1] then
     redis.call('ZREM', KEYS[1], member)
-  elseif tonumber(r[1]) > now and r[2] ~= '1' then
+  elseif (tonumber(r[1]) or 0) > now and r[2] ~= '1' then
     if model == '' then
       local next = turn(r[3], r[4])
       if next then add('2', next, region) end

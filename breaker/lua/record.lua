@@ -46,7 +46,8 @@ local TEXTS = 9
 
 local function text(n) return string.format('%.0f', n) end
 
--- level reads one of the two breakers; at is where its settings begin in ARGV.
+-- level reads one of the two breakers; at is where its settings begin in ARGV. A
+-- record with a number that is none, which no script wrote, is taken for lost.
 local function level(scope, at)
   local l = {scope = scope, key = KEYS[scope], stored = {},
     member = ARGV[at], ttl = tonumber(ARGV[at + 1]),
@@ -59,6 +60,10 @@ local function level(scope, at)
       l[f] = values[i] or ''
     else
       l[f] = tonumber(values[i] or 0)
+      if not l[f] then
+        redis.call('DEL', l.key)
+        return level(scope, at)
+      end
     end
     l.stored[f] = l[f]
   end

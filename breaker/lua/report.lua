@@ -28,15 +28,16 @@ local function reported(l, at, tag, output)
   l.unfit, l.why, l.retry_after = ARGV[at + 3] == '1', ARGV[at + 4], tonumber(ARGV[at + 5])
   l.window, l.failures, l.min_results = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])
   l.stale, l.first_cooldown, l.remembered = tonumber(ARGV[at + 9]), tonumber(ARGV[at + 10]), tonumber(ARGV[at + 11])
+  if #l.ring % l.width ~= 0 then l.ring = '' end -- no script wrote it
   return l
 end
 
 local function results(l) return #l.ring / l.width end
 
--- at is the time of the ring's n-th result.
+-- at is the time of the ring's n-th result; long ago where it is none.
 local function at(l, n)
   local from = (n - 1) * l.width
-  return tonumber(string.sub(l.ring, from + 1, from + 13))
+  return tonumber(string.sub(l.ring, from + 1, from + 13)) or 0
 end
 
 local function stamp(ms) return string.format('%013.0f', ms) end
@@ -174,6 +175,7 @@ local function brief(scope, settings, from, tag, output)
   local l = {key = KEYS[scope], ttl = ARGV[settings + 1], tag = tag, output = output, width = 15 + #tag,
     ring = v[4] or '', seen = v[5] or '', not_before = v[6] or '0', outputs = v[7] or '',
     window = tonumber(ARGV[from + 6]), stale = tonumber(ARGV[from + 9]), remembered = tonumber(ARGV[from + 11])}
+  if #l.ring % l.width ~= 0 then return end
   if not saw(l) then return l end
 end
 
