@@ -22,6 +22,7 @@ func TestEveryProbeIsACallOnRecord(t *testing.T) {
 # TYPE nightshift_cost_usd_total counter
 nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="line"} 1
 nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="probe"} 0.5
+nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="repair"} 0
 # HELP nightshift_probes_total Probes of open breakers, also where a line is the probe, by the kind of their outcome.
 # TYPE nightshift_probes_total counter
 nightshift_probes_total{model="",provider="openai",region="eastus",result="ok",scope="parent"} 1
