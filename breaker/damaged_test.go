@@ -11,9 +11,20 @@ import (
 
 // damages are what a person, an older version or a broken disk may leave in a record.
 var damages = []struct{ field, value string }{
-	{"state", "ajar"}, {"epoch", "abc"}, {"open_until", "soon"}, {"cooldown", "-"}, {"wanted", "x"}, {"not_before", "later"},
-	{"ring", "1750000000000-,17500"}, {"ring", "175000000000g-,175000000000h-,"}, {"seen", "0123456789abcdef,"}, {"leases", "junk"}, {"hold", "open"},
-	{"history", "junk\n"}, {"outputs", "??"}, {"wants", "junk\n"},
+	{"state", "ajar"},
+	{"epoch", "abc"},
+	{"open_until", "soon"},
+	{"cooldown", "-"},
+	{"wanted", "x"},
+	{"not_before", "later"},
+	{"ring", "1750000000000-,17500"},
+	{"ring", "175000000000g-,175000000000h-,"},
+	{"seen", "0123456789abcdef,"},
+	{"leases", "junk"},
+	{"hold", "open"},
+	{"history", "junk\n"},
+	{"outputs", "??"},
+	{"wants", "junk\n"},
 }
 
 // A record that cannot be read must not stop its breaker for ever, nor hide or
