@@ -119,10 +119,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, unsent(w, err)
 	}
 	about := subject{r.Endpoint, r.Model}
-	v := a.lessons.recall(about)
-	if !p.streams {
-		v.mode = asItCame
-	}
+	v := a.lessons.recall(about, p)
 	for learned := false; ; learned = true {
 		x := &exchange{
 			idempotencyKey: r.IdempotencyKey + v.suffix(), maxBody: a.maxResponse,
@@ -134,7 +131,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 		answer, refusal := a.exchange(x, key, endpointPath(r.Endpoint), p.encode(v))
 		if refusal == nil {
 			if learned {
-				a.lessons.learn(about, v)
+				a.lessons.learn(about, v, p)
 			}
 			return answer, nil
 		}

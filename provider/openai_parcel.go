@@ -20,10 +20,8 @@ func (p *parcel) encode(v variant) []byte {
 		e.drop = append(slices.Clone(p.drop), "stream_options")
 	}
 	if v.renamed {
-		from, to := oldLimit, newLimit
-		if p.limitName() == newLimit {
-			from, to = to, from
-		}
+		from := p.limitName()
+		to := otherLimit(from)
 		e.rename = map[string]string{from: to}
 		e.drop = append(slices.Clone(e.drop), to)
 		delete(e.values, to)

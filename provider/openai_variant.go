@@ -88,8 +88,16 @@ const (
 	newLimit = "max_completion_tokens"
 )
 
-// lessons remembers which variants a server took after it had refused others,
-// by endpoint and model, so that it is not asked in vain each time. It forgets
+// otherLimit is the other one of the two names.
+func otherLimit(name string) string {
+	if name == newLimit {
+		return oldLimit
+	}
+	return newLimit
+}
+
+// lessons remembers what a server took after it had refused something else, by
+// endpoint and model, so that it is not asked in vain each time. It forgets
 // after an hour: servers are updated.
 type lessons struct {
 	now func() time.Time
@@ -100,8 +108,11 @@ type lessons struct {
 
 type subject struct{ endpoint, model string }
 
+// lesson is what a model takes. It names the token limit itself and not the
+// change of it: lines of one batch can have either name.
 type lesson struct {
-	variant
+	mode  mode
+	limit string // the name of the token limit; "": not known
 	until time.Time
 }
 
@@ -110,23 +121,39 @@ const (
 	maxLessons = 1024
 )
 
-func (l *lessons) recall(s subject) variant {
+// recall returns the variant to send a parcel as.
+func (l *lessons) recall(s subject, p *parcel) variant {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known, ok := l.all[s]; ok && l.now().Before(known.until) {
-		return known.variant
+	known, ok := l.all[s]
+	l.mu.Unlock()
+	if !ok || !l.now().Before(known.until) {
+		known = lesson{}
 	}
-	return variant{}
+	v := variant{mode: known.mode}
+	if !p.streams {
+		v.mode = asItCame
+	}
+	if name := p.limitName(); name != "" && known.limit != "" {
+		v.renamed = name != known.limit
+	}
+	return v
 }
 
-func (l *lessons) learn(s subject, v variant) {
+// learn notes that a parcel was taken as a variant. What the variant does not
+// tell stays as it was known.
+func (l *lessons) learn(s subject, v variant, p *parcel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if v.mode == asItCame { // it says nothing about streams
-		v.mode = l.all[s].mode
+	known := l.all[s]
+	if v.mode != asItCame {
+		known.mode = v.mode
 	}
+	if v.renamed {
+		known.limit = otherLimit(p.limitName())
+	}
+	known.until = l.now().Add(lessonTime)
 	if len(l.all) >= maxLessons {
 		clear(l.all)
 	}
-	l.all[s] = lesson{v, l.now().Add(lessonTime)}
+	l.all[s] = known
 }

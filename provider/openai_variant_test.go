@@ -142,7 +142,7 @@ func TestALessonIsOfItsModelAndForgotten(t *testing.T) {
 		t.Errorf("%d requests after an hour, want 2", n)
 	}
 	for i := range 2 * maxLessons {
-		a.lessons.learn(subject{"e", fmt.Sprint(i)}, variant{})
+		a.lessons.learn(subject{"e", fmt.Sprint(i)}, variant{}, &parcel{})
 	}
 	if n := len(a.lessons.all); n > maxLessons {
 		t.Errorf("%d lessons are kept", n)
@@ -254,6 +254,27 @@ func TestTheTokenLimitGoesByTheNameThatTheModelTakes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Lines of one batch can have either name: what was learnt from one of them must
+// not turn the right name of another into the wrong one.
+func TestTheNameThatAModelTakesHoldsForBothKindsOfLines(t *testing.T) {
+	const o1 = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+	s := refuses(`"max_tokens"`, 400, oaiError(o1, "max_tokens", "unsupported_parameter"))
+	a := serve(t, s.ServeHTTP)
+	for i, tt := range []struct {
+		body string
+		sent int
+	}{
+		{`{"max_tokens":5}`, 2}, {`{"max_completion_tokens":5}`, 1}, {`{}`, 1}, {`{"max_tokens":5}`, 1},
+	} {
+		s.got = nil
+		r := streamedRequest()
+		r.Body = []byte(tt.body)
+		if _, err := a.Call(t.Context(), r); err != nil || len(s.got) != tt.sent {
+			t.Errorf("line %d: sent %q: %v", i+1, s.got, err)
+		}
 	}
 }
 
