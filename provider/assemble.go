@@ -2,7 +2,9 @@ package provider
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 )
 
@@ -15,7 +17,8 @@ import (
 //   - In a delta strings are joined and lists appended, in a choice lists. A
 //     role, and whatever is neither, holds its last value that is not empty.
 //   - Tool calls are put together by their index, and lose it. Where servers
-//     leave the index out or repeat it, a new ID with a name begins a new call.
+//     leave the index out or repeat it, a new ID with a name begins a new call;
+//     without IDs, so does a name with arguments after arguments that are whole.
 //   - Parts of a list of content, and of reasoning_details, are put together by
 //     their index or with the part of the same type before them.
 //   - The lists of logprobs are appended.
@@ -173,14 +176,18 @@ func (a *assembly) addCall(c *choiceParts, raw []byte) {
 // call returns the tool call that a piece belongs to, new or known; nil after
 // an error. An index below 0 is none.
 func (a *assembly) call(c *choiceParts, index int, id string, function []byte) *callParts {
-	named := false
-	eachMember(function, func(key, value []byte) { named = named || string(key) == "name" && !isEmpty(value) })
+	named, argued := false, false
+	eachMember(function, func(key, value []byte) {
+		named = named || string(key) == "name" && !isEmpty(value)
+		argued = argued || string(key) == "arguments" && !isEmpty(value)
+	})
 	for i := len(c.calls) - 1; i >= 0; i-- {
 		known := c.calls[i]
 		switch {
 		case index >= 0 && known.index != index:
 		case id != "" && known.id != "" && known.id != id && named: // another one, though its index says the same
 		case index < 0 && id != "" && known.id != id:
+		case id == "" && named && argued && known.isWhole():
 		default:
 			return known
 		}
@@ -194,6 +201,17 @@ func (a *assembly) call(c *choiceParts, index int, id string, function []byte) *
 	call := &callParts{index: index, id: id}
 	c.calls = append(c.calls, call)
 	return call
+}
+
+// isWhole says that the arguments are an object, to which nothing can be added.
+func (c *callParts) isWhole() bool {
+	raw := c.function.raw("arguments")
+	if !bytes.HasSuffix(raw, []byte("}")) {
+		return false
+	}
+	var arguments string
+	err := json.Unmarshal(slices.Concat([]byte{'"'}, raw, []byte{'"'}), &arguments)
+	return err == nil && json.Valid([]byte(arguments))
 }
 
 // addFunction adds a piece of a function's name and arguments. Some servers
