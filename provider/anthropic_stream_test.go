@@ -166,6 +166,15 @@ func errorEvent(kind string) string {
 	return "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"" + kind + "\",\"message\":\"Something\"}}\n\n"
 }
 
+// The API may say null for what it told before: that is still billed.
+func TestANullInAStreamsUsageIsNoNews(t *testing.T) {
+	last := strings.Replace(doneEvent, `"output_tokens":9`, `"input_tokens":null,"cache_read_input_tokens":null,"output_tokens":9`, 1)
+	got, err := serveStream(t, startEvent+blockEvent+textEvent+last+stopEvent).Call(t.Context(), streamed())
+	if want := (Usage{InputTokens: 25, OutputTokens: 9}); err != nil || got.Usage != want {
+		t.Errorf("usage %+v, want %+v: %v", got.Usage, want, err)
+	}
+}
+
 // TestCase15_41 is cases 15 and 41 for the Messages API: an error inside of a
 // stream, before or after its first token, and a stream that dies.
 func TestCase15_41_MessageStreamsThatAreNoAnswer(t *testing.T) {

@@ -124,8 +124,12 @@ func requestID(h http.Header) string {
 // scalar is a JSON string or number as text; anything else is "".
 type scalar string
 
-// UnmarshalJSON never fails, so that an odd type in one field does not hide the rest.
+// UnmarshalJSON never fails, so that an odd type in one field does not hide the
+// rest. A null leaves what is there.
 func (s *scalar) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var text string
 	var number json.Number
 	switch {
