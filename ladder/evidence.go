@@ -29,6 +29,7 @@ const (
 	refused                     // the request's own fault
 	tooLong                     // for this model
 	filtered                    // by a filter or a refusal
+	unusable                    // the model's answer to this line is invalid
 	stopped                     // we ended it
 )
 
@@ -51,7 +52,7 @@ var meanings = map[provider.Kind]meaning{
 	provider.InvalidRequest:  {evidence: breaker.None, verdict: refused},
 	provider.ContextExceeded: {evidence: breaker.None, verdict: tooLong},
 	provider.ContentFiltered: {evidence: breaker.None, verdict: filtered},
-	provider.InvalidOutput:   {evidence: breaker.None, verdict: nextRung},
+	provider.InvalidOutput:   {evidence: breaker.None, verdict: unusable},
 	provider.Canceled:        {evidence: breaker.None, verdict: stopped},
 }
 

@@ -29,6 +29,8 @@ func (a *attempt) judge(r *rung, e *provider.Error) move {
 			return a.ruleOut(e, r.index)
 		}
 		return a.final(string(e.Kind), e.Error(), e)
+	case unusable:
+		return a.ruleOut(e, r.index)
 	case stopped:
 		return a.brokenOff(r, e)
 	}

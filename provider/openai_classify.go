@@ -49,6 +49,7 @@ var rules = []rule{
 			"context length of only", "context window", "context limit", "prompt is too long",
 			"input is too long", "input token count", "tokens exceed the configured limit",
 			"contextwindowexceedederror", "`inputs` tokens + `max_new_tokens`", "`inputs` must have less than",
+			"exceeds the context length", "range of input length should be", "max_tokens must be at least 1, got -",
 		},
 	},
 	{ // more tokens than a whole minute allows: waiting cannot help
@@ -70,7 +71,8 @@ var rules = []rule{
 		words: []string{
 			"content management policy", "safety system", "potentially violating our usage policy",
 			"flagged by moderation", "input was flagged", "requires moderation", "considered high risk",
-			"inappropriate content", "contentpolicyviolationerror",
+			"inappropriate content", "contentpolicyviolationerror", "violates usage guidelines", "content exists risk",
+			"unsafe or sensitive content", "to this content for safety reasons",
 		},
 	},
 
@@ -93,6 +95,7 @@ var rules = []rule{
 			"credit balance is too low", "credits are depleted", "spending limit", "spend limit",
 			"specified api usage limits", "insufficient balance", "insufficient credit", "out of credits",
 			"purchase more credits", "have any credits", "budget has been exceeded", "billing hard limit",
+			"key limit exceeded",
 		},
 	},
 	{ // Google words a limit by the minute as the others do a used-up quota
@@ -103,6 +106,18 @@ var rules = []rule{
 		kind: QuotaExhausted, scope: ScopeParent, why: "credit, quota or a spend limit is used up",
 		statuses: []int{403, 429},
 		words:    []string{"check your plan and billing details", "check your billing details"},
+	},
+
+	// An answer that the provider itself found invalid, and tells of as a refusal.
+	{
+		kind: InvalidOutput, why: "the model's answer was no valid JSON or tool call", statuses: []int{400},
+		names: []string{"json_validate_failed", "tool_use_failed"},
+	},
+
+	// A file that the request names and the provider has not: no fault of the model's.
+	{
+		kind: InvalidRequest, why: "the request names a file that is not there", statuses: []int{404},
+		words: []string{"no such file"},
 	},
 
 	// A field that this model does not take.
