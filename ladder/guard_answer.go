@@ -51,9 +51,36 @@ func (c answerChoice) value() string {
 	return text
 }
 
-// texts are all texts of a choice that somebody will read or run.
+// texts are all texts of a choice that somebody will read or run, and those
+// within their JSON as who reads it will have them, without escapes.
 func (c answerChoice) texts() []string {
-	return append(c.Message.arguments(), c.Message.text())
+	all := append(c.Message.arguments(), c.Message.text())
+	for _, text := range all {
+		all = append(all, unescaped(text)...)
+	}
+	return all
+}
+
+// unescaped are the texts within the JSON of an answer, if it has escapes.
+func unescaped(text string) []string {
+	if !strings.Contains(text, `\`) {
+		return nil
+	}
+	var all []string
+	for _, value := range candidates(text).texts {
+		d := json.NewDecoder(strings.NewReader(value))
+		d.UseNumber() // any number is read
+		for {
+			token, err := d.Token()
+			if err != nil { // the end: it is JSON
+				break
+			}
+			if s, isText := token.(string); isText {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
 // text is the visible text: a string, or the texts of all parts.

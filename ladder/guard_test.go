@@ -183,6 +183,9 @@ func TestGuard_Deny(t *testing.T) {
 		"parts":               {`{"choices":[{"message":{"content":[{"type":"text","text":"sec"},{"type":"text","text":"ret-3"}]}}]}`, true},
 		"arguments of a tool": {choices(tool), true},
 		"an old function":     {`{"choices":[{"message":{"content":"","function_call":{"name":"f","arguments":"secret-1"}}}]}`, true},
+		"escapes in JSON":     {said(`{"n":1e999,"to":"s\u0065cret-1"}`), true},
+		"escapes in a fence":  {said("```json\n{\"s\\u0065cret-1\":1}\n```"), true},
+		"escapes of a tool":   {choices(strings.Replace(tool, "secret", `s\\u0065cret`, 1)), true},
 		"another field":       {`{"secret-1":1,"choices":[{"message":{"content":"fine"}}]}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
