@@ -107,7 +107,8 @@
 //	Redis loses the keys               the breakers are closed and empty; epochs begin with the
 //	                                   time, so no older ticket fits the new records
 //	a record is damaged                what cannot be read of it is as if it were lost; List says so
-//	the clock steps back               times are cut to what now allows: a cooldown or a lease begins anew at most
+//	the clock steps back               times are cut to what now allows: a cooldown or a lease begins anew at most;
+//	                                   an operator's hold for a time lasts longer by the step
 //	the clock leaps ahead              cooldowns, holds and leases end, results are stale; a late probe counts nothing
 //	settings change in a process       Redis asks for them at every operation, Memory once a second
 //	settings differ between processes  each applies its own to the shared record; a round that

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // evidence is a report as one level sees it.
@@ -85,12 +86,13 @@ func (r Report) cleaned() Report {
 	return r
 }
 
-// oneLine returns the text as one short line of valid UTF-8.
+// oneLine returns the text as one short line of valid UTF-8 without control
+// characters, which could steer the terminal of who reads it.
 func oneLine(s string) string {
 	if isClean(s) {
 		return s
 	}
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(s) > maxReason {
 		s = strings.ToValidUTF8(s[:maxReason], "")
 	}

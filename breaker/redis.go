@@ -261,8 +261,8 @@ func flag(b bool) int {
 	return 0
 }
 
-// newID is unique by chance among the tickets that a breaker remembers: 36
-// random bits, never 0. Of a thousand million calls, two would take another for
+// newID is unique by chance among the tickets that a breaker remembers: 35
+// random bits and a one. Of a thousand million calls, two would take another for
 // theirs and count nothing.
 func newID() uint64 { return rand.Uint64N(1<<idBits) | 1 }
 

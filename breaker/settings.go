@@ -33,7 +33,7 @@ type Settings struct {
 	// at which they come, up to an hour.
 	Stale time.Duration
 	// Cooldown is how long the breaker stays open before its first probe; it
-	// doubles with each failed one. Defaults to 30 s.
+	// doubles with each failed one. Defaults to 30 s, at most MaxCooldown.
 	Cooldown time.Duration
 	// MaxCooldown caps the doubled cooldown and a provider's Retry-After, and
 	// is the cooldown of a hard condition. Defaults to 5 minutes, at least
@@ -73,6 +73,9 @@ func (s Settings) WithDefaults() Settings {
 	}
 	if s.Cooldown == 0 {
 		s.Cooldown = 30 * time.Second
+		if s.MaxCooldown > 0 {
+			s.Cooldown = min(s.Cooldown, s.MaxCooldown)
+		}
 	}
 	if s.MaxCooldown == 0 {
 		s.MaxCooldown = max(5*time.Minute, s.Cooldown)

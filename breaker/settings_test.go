@@ -65,3 +65,15 @@ func TestStepLeavesItsArgumentAlone(t *testing.T) {
 		t.Errorf("it changed:\n%s", diff)
 	}
 }
+
+func TestDefaultsFitWhatIsGiven(t *testing.T) {
+	if err := (Settings{MaxCooldown: 10 * time.Second}).WithDefaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReasonsSteerNoTerminal(t *testing.T) {
+	if got := oneLine("a\x1b[31mb\x00\x07 c\u0085d\n"); got != "a [31mb c d" {
+		t.Errorf("%q", got)
+	}
+}

@@ -25,9 +25,12 @@ type Prober interface {
 type Watcher struct {
 	Store     Store
 	Providers []string
-	Prober    Prober
-	Logger    *slog.Logger  // defaults to discarding
-	Interval  time.Duration // between two looks; defaults to 1 s
+	// Models are those that Prober can send; nil: all. A process whose
+	// configuration lacks a model leaves its probes to others.
+	Models   []Key
+	Prober   Prober
+	Logger   *slog.Logger  // defaults to discarding
+	Interval time.Duration // between two looks; defaults to 1 s
 }
 
 // settleTime is how long a probe's report is tried while the store fails. The
@@ -101,11 +104,13 @@ func (w *watch) look(ctx context.Context, provider string) {
 	}
 	w.tell(ctx, provider, err)
 	for _, key := range due {
-		if w.begin(key) {
+		if w.sends(key) && w.begin(key) {
 			w.probes.Go(func() { w.probe(ctx, key) })
 		}
 	}
 }
+
+func (w *watch) sends(key Key) bool { return w.Models == nil || slices.Contains(w.Models, key) }
 
 // tell logs when looking begins to fail and when it works again.
 func (w *watch) tell(ctx context.Context, provider string, err error) {

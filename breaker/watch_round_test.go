@@ -120,3 +120,15 @@ func TestAWatcherAsksNoMoreThanItMust(t *testing.T) {
 		}
 	})
 }
+
+// A process that lacks a model takes no lease for it, which it could only lose.
+func TestAModelThatThisProcessLacksIsLeftToOthers(t *testing.T) {
+	known, other := Key{Provider: "p", Model: "p/known"}, Key{Provider: "p", Model: "p/other"}
+	w := watch{Watcher: Watcher{Models: []Key{known}}}
+	if !w.sends(known) || w.sends(other) {
+		t.Error("it sends what it lacks, or not what it has")
+	}
+	if w.Models = nil; !w.sends(other) {
+		t.Error("without a list it does not send all")
+	}
+}

@@ -114,7 +114,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	if err != nil {
 		return err
 	}
-	a.watcher = &breaker.Watcher{Store: breakers, Providers: providers(cfg), Prober: prober, Logger: log}
+	a.watcher = &breaker.Watcher{Store: breakers, Providers: providers(cfg), Models: a.conn.Keys, Prober: prober, Logger: log}
 	var serve []tasks.Queue
 	for _, q := range queues {
 		serve = append(serve, tasks.Queue{
