@@ -66,18 +66,16 @@ func (a *attempt) wantsFormat(r *rung) bool {
 
 // formatRefused says that a call was refused for the response_format that we
 // added, or may have been: nothing was bought, and the same call goes without it.
+// Whether it was that, only its answer shows: providers quote requests, whose
+// words can be the same.
 func (a *attempt) formatRefused(r *rung, v variant, e *provider.Error) bool {
 	if !v.format || e.Kind != provider.InvalidRequest {
 		return false
 	}
-	told := aboutFormat(e)
-	if !told && a.l.output.formats.known(r.key.Model) {
+	if !aboutFormat(e) && a.l.output.formats.known(r.key.Model) {
 		return false
 	}
-	a.plain, a.doubted = true, !told
-	if told {
-		a.refuseFormat(r)
-	}
+	a.plain, a.doubted = true, true
 	return true
 }
 

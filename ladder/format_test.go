@@ -122,6 +122,21 @@ func TestFormat_OtherRefusalsAreTheLines(t *testing.T) {
 	same(t, "format afterwards", format(b.request("a", 2)), formatOfAnAnswer)
 }
 
+// A refusal can quote its line. Words of a prompt must not keep the schema from
+// the lines after it.
+func TestFormat_AQuotedPromptTeachesNothing(t *testing.T) {
+	b := setup(t, "a")
+	b.script("a", &provider.Error{
+		Kind: provider.InvalidRequest, StatusCode: 400,
+		Body: []byte(`{"detail":[{"msg":"bad role","input":{"role":"x","content":"check my grammar"}}]}`),
+	})
+	l := b.ladder(guarded(0, anAnswer, nil, "a"))
+	wantEnd(t, b.run(l, line()), Final, "invalid_request")
+	b.says("a", said(`{"n":1}`))
+	wantEnd(t, b.run(l, line()), Answered, "")
+	same(t, "format of the next line", format(b.request("a", b.calls("a")-1)), formatOfAnAnswer)
+}
+
 // A model without the field learns the schema from the first repair.
 func TestFormat_ARepairTellsTheSchema(t *testing.T) {
 	b := setup(t, "a")

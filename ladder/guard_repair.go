@@ -16,7 +16,7 @@ type guarding struct {
 	fault *fault
 	// plain says that this rung's calls go without a response_format of ours.
 	plain bool
-	// doubted says that a call with it was refused, nobody knows for what.
+	// doubted says that a call with it was refused, maybe for something else.
 	doubted bool
 }
 
