@@ -21,16 +21,19 @@ func (m *machine) check(t *rapid.T) {
 	got := map[string]int64{
 		"succeeded": st.Succeeded, "failed": st.Failed, "expired": st.Expired, "cancelled": st.Cancelled,
 		"calls": st.Calls, "cost": int64(st.CostUSD), "wasted": int64(st.WastedUSD), "deferrals": st.Deferrals,
-		"degraded": st.Degraded, "outstanding": st.Outstanding,
+		"degraded": st.Degraded, "cached": st.Cached, "outstanding": st.Outstanding,
 	}
 	ended := int64(len(m.m.log))
 	want := map[string]int64{
 		"succeeded": counts[Succeeded], "failed": counts[Failed], "expired": counts[Expired], "cancelled": counts[Cancelled],
 		"calls": calls, "cost": int64(cost), "wasted": int64(wasted), "deferrals": deferrals,
-		"degraded": m.m.degraded, "outstanding": m.m.total - ended,
+		"degraded": m.m.degraded, "cached": m.m.cached, "outstanding": m.m.total - ended,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal("counters: " + diff)
+	}
+	if diff := cmp.Diff(m.m.by, st.AnsweredBy); diff != "" {
+		t.Fatal("answered by: " + diff)
 	}
 	if done := ended == m.m.total; done != (st.State == Done) || done != (st.FinishedAt != nil) {
 		t.Fatalf("state %s, finished at %v, with %d of %d lines", st.State, st.FinishedAt, ended, m.m.total)

@@ -57,6 +57,8 @@ type modelBatch struct {
 	lines     []*modelLine
 	log       []int64
 	degraded  int64
+	cached    int64
+	by        map[string]int64 // answered lines by model
 	lease     time.Duration
 }
 
@@ -221,7 +223,7 @@ func (m *modelBatch) suspend(ref Ref, token string, calls []modelCall, deferrals
 	return nil
 }
 
-func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals int, o Outcome, degraded bool) error {
+func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals int, o Outcome, n NightshiftInfo) error {
 	l := m.line(ref.Line)
 	held := l.current(ref) && l.holder == token && !l.expires.IsZero()
 	if l != nil && l.outcome != "" && l.gen == ref.Generation && l.winner == token {
@@ -236,8 +238,14 @@ func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals 
 		return ErrFenced
 	}
 	l.deferrals = max(l.deferrals, deferrals)
-	if degraded {
+	if n.Degraded {
 		m.degraded++
+	}
+	if n.Cached {
+		m.cached++
+	}
+	if o == Succeeded {
+		m.by[n.Model]++
 	}
 	l.known = slices.DeleteFunc(l.known, func(t string) bool { return t == token })
 	m.end(l, o, "", token, calls)
@@ -291,6 +299,7 @@ func (m *modelBatch) texts(epoch int64, has func(line int64) bool, now time.Time
 	}
 	for _, l := range open {
 		m.degraded++
+		m.by["nightshift/text"]++
 		m.end(l, Succeeded, "", "-", l.stored)
 	}
 	return len(open), nil

@@ -67,7 +67,7 @@ type machine struct {
 
 func newMachine(rt *rapid.T, tb testing.TB, b *bundle, id string) *machine {
 	n := rapid.IntRange(1, 5).Draw(rt, "lines")
-	m := &machine{tb: tb, b: b, id: id, m: &modelBatch{total: int64(n), lease: time.Minute}}
+	m := &machine{tb: tb, b: b, id: id, m: &modelBatch{total: int64(n), lease: time.Minute, by: map[string]int64{}}}
 	var lines []string
 	for i := range n {
 		lines = append(lines, openAI(fmt.Sprintf("%s-%d", id, i)))
@@ -236,13 +236,15 @@ func (m *machine) finish(t *rapid.T) {
 		o = Failed // what the late answer of a forgotten attempt costs is not exact, see finish.lua
 	}
 	degraded := o == Succeeded && rapid.Bool().Draw(t, "degraded")
+	cached := o == Succeeded && rapid.Bool().Draw(t, "cached")
+	model := rapid.SampledFrom([]string{"openai/gpt-4o", "local/llama3.1:8b", "a/b c"}).Draw(t, "model")
 	lease, line, calls, deferrals := a.lease, a.line, slices.Clone(a.calls), a.deferrals
 	m.deliver(t, func(t *rapid.T) {
 		p := progressOf(calls, deferrals)
 		r := answer(line, p)
-		r.ID, r.Nightshift.Degraded = lease.Token, degraded
+		r.ID, r.Nightshift.Degraded, r.Nightshift.Cached, r.Nightshift.Model = lease.Token, degraded, cached, model
 		err := m.b.Finish(m.tb.Context(), lease, p, o, r)
-		expect(t, same(err, m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, degraded)))
+		expect(t, same(err, m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, r.Nightshift)))
 	})
 }
 

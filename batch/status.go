@@ -64,6 +64,36 @@ func (m state) byClass(prefix string) map[int]int64 {
 	return out
 }
 
+// byModel returns how many lines each model answered.
+func (m state) byModel() map[string]int64 {
+	out := map[string]int64{}
+	for f := range m {
+		if model, ok := strings.CutPrefix(f, "by:"); ok {
+			out[model] = m.int(f)
+		}
+	}
+	return out
+}
+
+// Answerer is a model, or ladder.TextModel for the texts, and how many lines of
+// a batch it answered.
+type Answerer struct {
+	Model string
+	Lines int64
+}
+
+// Answerers returns AnsweredBy with who answered most first.
+func (st Status) Answerers() []Answerer {
+	var all []Answerer
+	for model, n := range st.AnsweredBy {
+		all = append(all, Answerer{model, n})
+	}
+	slices.SortFunc(all, func(a, b Answerer) int {
+		return cmp.Or(cmp.Compare(b.Lines, a.Lines), cmp.Compare(a.Model, b.Model))
+	})
+	return all
+}
+
 func (m state) backlog(id string, out int64) (Backlog, error) {
 	d, err := m.description(id)
 	b := Backlog{Description: d, Cancelled: m.cancelled(), Out: out, Classes: m.byClass("w:"), Deferred: map[int]int{}}
@@ -166,6 +196,7 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 		Calls: m.int("calls"), Deferrals: m.int("deferrals"),
 		CostUSD: provider.USD(m.int("cost")), WastedUSD: provider.USD(m.int("wasted")),
 		CreatedAt: fromMS(m.int("created")), Deadline: timePtr(d.Deadline), FinishedAt: timePtr(fromMS(m.int("finished_at"))),
+		AnsweredBy: m.byModel(),
 	}
 	st.Outstanding = st.Total - st.Succeeded - st.Failed - st.Expired - st.Cancelled
 	if st.WaitingFor, err = waitingFor(p.waits.Val()); err != nil {

@@ -107,12 +107,12 @@ func (s *Redis) writeTexts(ctx context.Context, d Description, epoch int64, line
 	}
 	args := []any{s.nowArg(), epoch}
 	for ; len(found) > 0; found = found[undoneFields:] {
-		packed, class, err := s.text(d, lines, found, preset)
+		t, err := s.text(d, lines, found, preset)
 		if err != nil {
 			return 0, err
 		}
-		if packed != nil {
-			args = append(args, found[0], class, found[1], found[2], found[3], packed)
+		if t.packed != nil {
+			args = append(args, found[0], t.class, found[1], found[2], found[3], t.packed, t.model)
 		}
 	}
 	if len(args) == 2 {
@@ -129,34 +129,41 @@ func (s *Redis) writeTexts(ctx context.Context, d Description, epoch int64, line
 // generation, calls, deferrals and progress.
 const undoneFields = 5
 
-// text is the packed record of one line that undone.lua found, nil where the
-// preset has none, and the line's class.
-func (s *Redis) text(d Description, lines []Line, found []string, preset Preset) (packed []byte, class int, err error) {
+// textRecord is what answer.lua writes of a line.
+type textRecord struct {
+	packed []byte // the record
+	class  int
+	model  string // who answered
+}
+
+// text is the record of one line that undone.lua found; it is empty where the
+// preset has none.
+func (s *Redis) text(d Description, lines []Line, found []string, preset Preset) (textRecord, error) {
 	number, err := strconv.ParseInt(found[0], 10, 64)
 	if err != nil {
-		return nil, 0, err
+		return textRecord{}, err
 	}
 	l, err := lineOf(lines, number)
 	if err != nil {
-		return nil, 0, err
+		return textRecord{}, err
 	}
 	ref := Ref{Batch: d.ID, Line: number}
 	if ref.Generation, err = strconv.Atoi(found[1]); err != nil {
-		return nil, 0, err
+		return textRecord{}, err
 	}
 	var p Progress
 	if body := found[4]; body != "" {
 		if err := json.Unmarshal([]byte(body), &p); err != nil {
-			return nil, 0, fmt.Errorf("read progress of line %d: %w", number, err)
+			return textRecord{}, fmt.Errorf("read progress of line %d: %w", number, err)
 		}
 	}
 	r, ok := preset(d, ref, l, p)
 	if !ok {
-		return nil, 0, nil
+		return textRecord{}, nil
 	}
 	js, err := r.Encode()
 	if err != nil {
-		return nil, 0, err
+		return textRecord{}, err
 	}
-	return s.codec.pack(js), l.Rung, nil
+	return textRecord{s.codec.pack(js), l.Rung, r.Nightshift.Model}, nil
 }

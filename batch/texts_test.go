@@ -13,7 +13,7 @@ func text(_ Description, ref Ref, l Line, p Progress) (Result, bool) {
 	r := answer(l, p)
 	r.ID = "-"
 	r.Response.RequestID = fmt.Sprint(ref.Generation)
-	r.Nightshift.Degraded = true
+	r.Nightshift.Degraded, r.Nightshift.Model = true, "nightshift/text"
 	return r, true
 }
 

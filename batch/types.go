@@ -216,6 +216,10 @@ type Status struct {
 	CreatedAt     time.Time    `json:"created_at"`
 	Deadline      *time.Time   `json:"deadline"`
 	FinishedAt    *time.Time   `json:"finished_at"`
+	// AnsweredBy is how many of the succeeded lines each model answered, by its
+	// key; nightshift/text stands for all texts. An answer of the cache counts for
+	// the model that gave it first.
+	AnsweredBy map[string]int64 `json:"answered_by"`
 }
 
 // WaitingFor is one reason why lines of a batch wait.

@@ -51,9 +51,10 @@ func TestPageShowsBatches(t *testing.T) {
 		"summaries-2026-10-05 waiting queue overnight · producer nightly-report 67 %",
 		"7,000 succeeded 1,210 degraded 140 failed 25 expired 4,125 outstanding of 12,500",
 		"waits for openai/gpt-4o , breaker open, until 2026-10-05 23:10:42 UTC in 42 s",
-		"Cost $41.27 Calls 9,044 Deferrals 318 Rate 84 a minute Of it wasted $0.0312",
+		"Cost $41.27 Calls 9,044 Deferrals 318 Cached 640 Rate 84 a minute Of it wasted $0.0312",
 		"ETA 2026-10-05 23:59:00 UTC in 49 min on time",
 		"Deadline 2026-10-06 06:10:00 UTC in 7 h",
+		"Answered by openai/gpt-4o 7,000 · local/llama3.1:8b 1,200 · nightshift/text 10 Created",
 		"ETA 2026-10-06 00:10:00 UTC in 1 h late",
 		"Finished 2026-10-04 22:10:00 UTC 1 d 1 h ago",
 	)
@@ -156,6 +157,19 @@ func TestStaticFiles(t *testing.T) {
 	for _, path := range []string{"/static/", "/static/..%2ftemplates%2fpage.html", "/static/none", "/templates/page.html", "/other"} {
 		if got := b.get(t, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
 			t.Errorf("%s: status %d", path, got.status)
+		}
+	}
+}
+
+// Where nobody has answered yet, and nothing came from the cache, the page says
+// nothing of either.
+func TestPageOfABatchWithoutAnswers(t *testing.T) {
+	b := setup(t, nil)
+	b.batches.list = []batch.Status{{ID: "fresh", State: batch.Running, Total: 2, Outstanding: 2, AnsweredBy: map[string]int64{}}}
+	page := text(b.get(t, "/").body)
+	for _, wrong := range []string{"Answered by", "Cached"} {
+		if strings.Contains(page, wrong) {
+			t.Errorf("the page says %q", wrong)
 		}
 	}
 }

@@ -159,9 +159,10 @@ func aNight(now time.Time) ([]batch.Status, []breaker.Status) {
 	local := breaker.Key{Provider: "local", Model: "local/llama3.1:8b"}
 	batches := []batch.Status{{
 		ID: "summaries-2026-10-05", State: batch.Waiting, Queue: "overnight", Producer: "nightly-report",
-		Total: 12500, Succeeded: 8210, Failed: 140, Expired: 25, Outstanding: 4125, Degraded: 1210, Calls: 9044, Deferrals: 318,
+		Total: 12500, Succeeded: 8210, Failed: 140, Expired: 25, Outstanding: 4125, Degraded: 1210, Cached: 640, Calls: 9044, Deferrals: 318,
 		CostUSD: provider.Dollars(41.27), WastedUSD: provider.Dollars(0.0312), RatePerMinute: 84.4,
 		ETA: ptr(now.Add(49 * time.Minute)), OnTime: ptr(true), Deadline: ptr(now.Add(7 * time.Hour)), CreatedAt: now.Add(-2 * time.Hour),
+		AnsweredBy: map[string]int64{premium.Model: 7000, local.Model: 1200, "nightshift/text": 10},
 		WaitingFor: []batch.WaitingFor{{Model: premium.Model, Reason: "breaker_open", Until: now.Add(42 * time.Second)}},
 	}, {
 		ID: "translations", State: batch.Running, Queue: "overnight", Producer: "ada",

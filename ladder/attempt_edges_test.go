@@ -68,7 +68,7 @@ func TestTextAnswersWhenCallsAreExhausted(t *testing.T) {
 	c.Rungs = append(c.Rungs, config.Rung{Text: "Sorry."})
 	out := b.run(b.ladder(c), line())
 	wantEnd(t, out, Answered, "")
-	same(t, "model", out.Answer.Model, textModel)
+	same(t, "model", out.Answer.Model, TextModel)
 }
 
 func TestAPanicOfTheAdapterIsAFailedCall(t *testing.T) {

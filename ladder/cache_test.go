@@ -206,11 +206,11 @@ func TestCache_NeverKeeps(t *testing.T) {
 		}, Final, nil},
 		"text": {
 			func(_ *cached, c *config.Ladder) { c.Rungs = []config.Rung{{Text: "no"}} }, Answered,
-			func(o Outcome) bool { return o.Answer.Model == textModel },
+			func(o Outcome) bool { return o.Answer.Model == TextModel },
 		},
 		"rules": {func(_ *cached, c *config.Ladder) {
 			c.Rungs = append([]config.Rung{{Rules: []config.Rule{{Match: "hi", Text: "no"}}}}, c.Rungs...)
-		}, Answered, func(o Outcome) bool { return o.Answer.Model == textModel }},
+		}, Answered, func(o Outcome) bool { return o.Answer.Model == TextModel }},
 		"cut off":         {func(b *cached, _ *config.Ladder) { b.says("a", finish(`"length"`)) }, Answered, nil},
 		"a choice is cut": {func(b *cached, _ *config.Ladder) { b.says("a", finish(`"stop"`, `"length"`)) }, Answered, nil},
 		"a choice is filtered": {func(b *cached, _ *config.Ladder) {

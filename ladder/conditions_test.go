@@ -114,7 +114,7 @@ func TestAtDeadlineOpensAtTheMargin(t *testing.T) {
 	delete(b.breakers.open, "p/a")
 	out = b.run(l, r)
 	wantEnd(t, out, Answered, "")
-	same(t, "by", out.Answer.Model, textModel)
+	same(t, "by", out.Answer.Model, TextModel)
 	same(t, "calls after the margin", b.calls("a"), 0)
 	same(t, "last resort", out.LastResort, time.Time{})
 }
@@ -139,7 +139,7 @@ func TestCallsEndAtTheMarginWhileALastResortRemains(t *testing.T) {
 	r.Deadline, r.Margin = epoch.Add(30*time.Second), 10*time.Second
 	out := b.run(climbing(b, modelRung("a", 0), sorry), r)
 	wantEnd(t, out, Answered, "")
-	same(t, "by", out.Answer.Model, textModel)
+	same(t, "by", out.Answer.Model, TextModel)
 	same(t, "at", b.Now(), epoch.Add(20*time.Second))
 	equal(t, "kinds", kinds(out.Progress), []provider.Kind{provider.Canceled})
 	same(t, "failures of its breaker", len(b.breakers.outcomes("a")), 1)
@@ -163,7 +163,7 @@ func TestAModelAtTheDeadlineLeavesTimeForTheText(t *testing.T) {
 	b.pass(10 * time.Second)
 	out := b.run(l, r)
 	wantEnd(t, out, Answered, "")
-	same(t, "by", out.Answer.Model, textModel)
+	same(t, "by", out.Answer.Model, TextModel)
 	same(t, "at", b.Now(), epoch.Add(20*time.Second))
 	same(t, "calls of b", b.calls("b"), 1)
 

@@ -103,7 +103,7 @@ func TestCase19_TooLongForEveryModelIsFinalWithoutACall(t *testing.T) {
 	c.Rungs = append(c.Rungs, config.Rung{Text: "Too long."})
 	out = b.run(b.ladder(c), r)
 	wantEnd(t, out, Answered, "")
-	same(t, "a text answers", out.Answer.Model, textModel)
+	same(t, "a text answers", out.Answer.Model, TextModel)
 }
 
 func TestARungMayAskForAShorterAnswer(t *testing.T) {

@@ -91,7 +91,7 @@ type rung struct {
 // name is the rung's in results: the model's key.
 func (r *rung) name() string {
 	if r.Model == "" {
-		return textModel
+		return TextModel
 	}
 	return r.key.Model
 }

@@ -139,7 +139,7 @@ func TestTextAtTheDeadline(t *testing.T) {
 	b := newNight(t, 40, time.Hour, 10*time.Minute)
 	b.run()
 	for _, w := range b.lines {
-		if w.by == textModel || !w.at.Before(w.r.Deadline) || w.at.Before(epoch.Add(10*time.Minute)) {
+		if w.by == TextModel || !w.at.Before(w.r.Deadline) || w.at.Before(epoch.Add(10*time.Minute)) {
 			t.Errorf("an hour: line %d was answered by %s at %s", w.r.Line, w.by, w.at.Sub(epoch))
 		}
 	}
@@ -152,7 +152,7 @@ func TestTextAtTheDeadline(t *testing.T) {
 	b.run()
 	margin := MarginAt(epoch.Add(5*time.Minute), 15*time.Second)
 	for _, w := range b.lines {
-		if w.by != textModel || w.at.Before(margin) || !w.at.Before(w.r.Deadline) {
+		if w.by != TextModel || w.at.Before(margin) || !w.at.Before(w.r.Deadline) {
 			t.Errorf("five minutes: line %d was answered by %s at %s", w.r.Line, w.by, w.at.Sub(epoch))
 		}
 	}

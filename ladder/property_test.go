@@ -169,7 +169,7 @@ func checkDeadline(t *rapid.T, b *bundle, c config.Ladder, r Request, out Outcom
 		return
 	}
 	margin := MarginAt(r.Deadline, r.Margin)
-	text := out.End == Answered && out.Answer.Model == textModel
+	text := out.End == Answered && out.Answer.Model == TextModel
 	if now := b.Now(); text && (now.Before(margin) || !now.Before(r.Deadline)) {
 		t.Fatalf("the text came at %s, the margin is %s and the deadline %s", now, margin, r.Deadline)
 	}

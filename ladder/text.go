@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// textName is who answered from a text rung: the provider, and the model's name
-// in the body and the result.
+// Who answered from a text rung: the provider, and the model's name in the body,
+// the result and the counters.
 const (
 	textProvider = "nightshift"
-	textModel    = "nightshift/text"
+	// TextModel stands for all texts; it is the key of no model.
+	TextModel = "nightshift/text"
 )
 
 // shownFunc is the function that every printed value of a text passes through.
@@ -142,14 +143,14 @@ func textAnswer(r *rung, line Request, text string, now time.Time) (Answer, erro
 	c.Message.Role, c.Message.Content = "assistant", text
 	id := fmt.Sprintf("nightshift-%s:%d.%d", line.Batch, line.Line, line.Generation)
 	body, err := encode(completion{
-		ID: id, Object: "chat.completion", Created: now.Unix(), Model: textModel, Choices: []choice{c},
+		ID: id, Object: "chat.completion", Created: now.Unix(), Model: TextModel, Choices: []choice{c},
 	})
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode text: %w", err)
 	}
 	return Answer{
 		Response: Response{StatusCode: 200, RequestID: id, Body: body},
-		Provider: textProvider, Model: textModel, Rung: r.index, Degraded: true,
+		Provider: textProvider, Model: TextModel, Rung: r.index, Degraded: true,
 	}, nil
 }
 

@@ -69,7 +69,8 @@ type endings struct {
 	all chan struct{}
 }
 
-func (endings) Deferred(string, string) {}
+func (endings) Deferred(string, string)  {}
+func (endings) Answered(string, By, int) {}
 func (e endings) LinesEnded(_ string, _ batch.Outcome, n int) {
 	if e.n.Add(int64(n)) == benchLines {
 		close(e.all)

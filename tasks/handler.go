@@ -32,6 +32,14 @@ type Attempter interface {
 type Observer interface {
 	Deferred(queue, reason string)
 	LinesEnded(queue string, o batch.Outcome, n int)
+	// Answered tells who answered lines that succeeded; LinesEnded tells of them too.
+	Answered(queue string, by By, n int)
+}
+
+// By is who answered lines, and how.
+type By struct {
+	Model            string // its key, or ladder.TextModel
+	Degraded, Cached bool
 }
 
 // Queue is one service class as a worker serves it.

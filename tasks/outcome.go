@@ -127,6 +127,9 @@ func (h *handler) finish(l batch.Lease, b batch.Begun, out ladder.Outcome, o bat
 	switch {
 	case err == nil:
 		h.obs.LinesEnded(h.queue.Name, o, 1)
+		if a := out.Answer; o == batch.Succeeded {
+			h.obs.Answered(h.queue.Name, By{a.Model, a.Degraded, a.Cached}, 1)
+		}
 		return nil
 	case errors.Is(err, batch.ErrFenced), errors.Is(err, batch.ErrNotFound):
 		h.log.Warn("another ended the line first", "batch", l.Ref.Batch, "line", l.Ref.Line)

@@ -123,6 +123,7 @@ func (k *Keeper) textsOf(ctx context.Context, b batch.Backlog, until time.Time) 
 func (k *Keeper) gave(b batch.Backlog, n int) {
 	if n > 0 {
 		k.obs.LinesEnded(b.Queue, batch.Succeeded, n)
+		k.obs.Answered(b.Queue, By{Model: ladder.TextModel, Degraded: true}, n)
 	}
 }
 

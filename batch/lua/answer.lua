@@ -2,7 +2,7 @@
 -- Each must be as undone.lua found it: a line that was begun or retried
 -- meanwhile is left alone. Lines may be anywhere in the backlog.
 -- ARGV: now (ms or ''), epoch of the keeper, then line, class, generation,
---       calls, deferrals and record of each
+--       calls, deferrals, record and who answered (a model) of each
 -- Returns how many, or -1 fenced; 0 once the deadline has passed
 local now, epoch = now_ms(ARGV[1]), tonumber(ARGV[2])
 local v = redis.call('HMGET', meta, 'committed', 'cancelled_at', 'deadline')
@@ -27,11 +27,12 @@ local function take_back(line, class, gen, calls, deferrals)
 end
 
 local ended = 0
-for i = 3, #ARGV, 6 do
+for i = 3, #ARGV, 7 do
   local line, gen = ARGV[i], tonumber(ARGV[i + 2])
   local class = take_back(line, ARGV[i + 1], gen, tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]))
   if class then
     end_line(line, gen, class, 's', '-', '-', ARGV[i + 5], now)
+    answered(ARGV[i + 6], 1)
     ended = ended + 1
   end
 end

@@ -1,10 +1,11 @@
 -- Writes the record of a line, once.
 -- ARGV: now (ms or ''), line, generation, token, calls, cost, deferrals,
---       outcome (s f x c), degraded (0 1), cached (0 1), record
+--       outcome (s f x c), degraded (0 1), cached (0 1), record, who answered
+--       (a model; '': nobody)
 -- Returns 1 done, 2 fenced
 local now, line, gen, token = now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local calls, cost, deferrals = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local outcome, degraded, cached, body = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+local outcome, degraded, cached, body, model = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[12]
 if redis.call('EXISTS', meta) == 0 then return 2 end
 
 local entry = entry_of(line)
@@ -35,6 +36,7 @@ book(m, calls, cost, false)
 if deferrals > stored.deferrals then incr('deferrals', deferrals - stored.deferrals) end
 incr('degraded', degraded)
 incr('cached', cached)
+if outcome == 's' then answered(model, 1) end
 local others = {}
 for _, o in ipairs(list) do
   if o ~= m then others[#others + 1] = o end

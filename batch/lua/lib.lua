@@ -7,7 +7,8 @@
 --          finished_at, epoch, w:<class> (lines not released), cur:<class>
 --          (chunk and line last released), classes, def:<class> (out lines that
 --          wait), succeeded failed expired cancelled degraded cached calls
---          deferrals cost wasted (nano-dollars)
+--          deferrals cost wasted (nano-dollars), by:<model> (of succeeded, the
+--          lines that it answered)
 -- index    zset: first line -> "chunk first:count:class first:count:class ..."
 -- chunks   hash: chunk -> compressed lines
 -- out      hash: line -> "generation class since chunk"
@@ -41,6 +42,11 @@ local function num(n) return string.format('%.0f', n) end
 
 local function incr(field, by)
   if by ~= 0 then redis.call('HINCRBY', meta, field, num(by)) end
+end
+
+-- answered counts lines by who answered them.
+local function answered(model, n)
+  if model ~= '' then incr('by:' .. model, n) end
 end
 
 -- entry_of returns the generation, class and chunk of a released line, or nil.

@@ -22,6 +22,7 @@ type resultLine struct {
 		Request    string       `json:"request"`
 		Rehearsal  bool         `json:"rehearsal"`
 		Degraded   bool         `json:"degraded"`
+		Cached     bool         `json:"cached"`
 		Attempts   []attempt    `json:"attempts"`
 		Deferrals  int64        `json:"deferrals"`
 		CostUSD    provider.USD `json:"cost_usd"`
@@ -72,8 +73,8 @@ func (r resultLine) succeeded() bool { return r.outcome() == batch.Succeeded }
 // tally sums up results.
 type tally struct {
 	outcomes
-	lines, degraded, calls, deferrals int64
-	cost                              provider.USD
+	lines, degraded, cached, calls, deferrals int64
+	cost                                      provider.USD
 }
 
 func (t *tally) add(r resultLine) {
@@ -81,6 +82,9 @@ func (t *tally) add(r resultLine) {
 	t.outcomes.add(r.outcome())
 	if r.Nightshift.Degraded {
 		t.degraded++
+	}
+	if r.Nightshift.Cached {
+		t.cached++
 	}
 	t.calls += r.calls()
 	t.deferrals += r.Nightshift.Deferrals

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -246,7 +247,7 @@ func (p *program) sayOutput(s *session) {
 	t := s.ledger.done
 	p.Say("%s: %s", s.out.where(), cli.Count(t.lines, "line"))
 	rows := [][2]string{
-		{"succeeded", fmt.Sprintf("%d, %d of them degraded", t.lines-t.outcomes.total(), t.degraded)},
+		{"succeeded", strings.Join(append([]string{fmt.Sprint(t.lines - t.outcomes.total())}, ofThem(t.degraded, t.cached)...), ", ")},
 		{"failed", fmt.Sprint(t.failed)},
 	}
 	for _, row := range []struct {

@@ -18,7 +18,7 @@ func (p *program) statusCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "status [BATCH]", Short: "how far a batch is, or all of them", Args: cli.Args,
-		Long: "Shows a batch: its counts, its rate and when it will be done, its cost, and what it waits for. Without BATCH, a table of all, newest first. Lines that did not succeed are told apart: failed, expired, cancelled.",
+		Long: "Shows a batch: its counts and who answered its lines, its rate and when it will be done, its cost, and what it waits for. Without BATCH, a table of all, newest first. Lines that did not succeed are told apart: failed, expired, cancelled.",
 		RunE: func(c *cobra.Command, args []string) error {
 			conn, err := p.connect(c.Context())
 			if err != nil {
@@ -86,10 +86,13 @@ func (p *program) printStatus(s batch.Status) error {
 		{"producer", s.Producer},
 		{"lines", fmt.Sprintf("%d of %d done", s.Total-s.Outstanding, s.Total)},
 		{"", lineCounts(s)},
+	}
+	pairs = append(pairs, named("answered by", answeredBy(s))...)
+	pairs = append(pairs, [][2]string{
 		{"calls", fmt.Sprintf("%d, and %s", s.Calls, cli.Count(s.Deferrals, "deferral"))},
 		{"cost", cost(s)},
 		{"created", p.Time(s.CreatedAt)},
-	}
+	}...)
 	if s.Deadline != nil {
 		pairs = append(pairs, [2]string{"deadline", p.Time(*s.Deadline)})
 	}
@@ -98,30 +101,35 @@ func (p *program) printStatus(s batch.Status) error {
 	} else {
 		pairs = append(pairs, [2]string{"rate", p.pace(s, now)})
 	}
-	for i, w := range s.WaitingFor {
-		name := "waits for"
+	var waits []string
+	for _, w := range s.WaitingFor {
+		waits = append(waits, p.waiting(w, now))
+	}
+	return cli.Pairs(p.Out, append(pairs, named("waits for", waits)...))
+}
+
+// named are rows of which the first has a name.
+func named(name string, rows []string) (pairs [][2]string) {
+	for i, row := range rows {
 		if i > 0 {
 			name = ""
 		}
-		pairs = append(pairs, [2]string{name, p.waiting(w, now)})
+		pairs = append(pairs, [2]string{name, row})
 	}
-	return cli.Pairs(p.Out, pairs)
+	return pairs
+}
+
+// answeredBy tells how many lines each model answered, most first.
+func answeredBy(s batch.Status) (rows []string) {
+	for _, a := range s.Answerers() {
+		rows = append(rows, fmt.Sprintf("%s (%d)", a.Model, a.Lines))
+	}
+	return rows
 }
 
 // lineCounts tells how the lines that are done ended, and how many are not.
 func lineCounts(s batch.Status) string {
-	parts := []string{fmt.Sprintf("%d succeeded", s.Succeeded)}
-	for _, c := range []struct {
-		n    int64
-		what string
-	}{
-		{s.Degraded, "of them degraded"},
-		{s.Cached, "of them cached"},
-	} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
-		}
-	}
+	parts := append([]string{fmt.Sprintf("%d succeeded", s.Succeeded)}, ofThem(s.Degraded, s.Cached)...)
 	if bad := outcomesOf(s).String(); bad != "" {
 		parts = append(parts, bad)
 	}
@@ -129,6 +137,23 @@ func lineCounts(s batch.Status) string {
 		parts = append(parts, fmt.Sprintf("%d outstanding", s.Outstanding))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// ofThem tells how many of the lines that succeeded are something else than the
+// answer of a call to their first choice.
+func ofThem(degraded, cached int64) (parts []string) {
+	for _, c := range []struct {
+		n    int64
+		what string
+	}{
+		{degraded, "degraded"},
+		{cached, "cached"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d of them %s", c.n, c.what))
+		}
+	}
+	return parts
 }
 
 func orDash(s string) string {

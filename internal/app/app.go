@@ -59,6 +59,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	reg := NewRegistry()
 	watch := &watching{log: o.Logger, more: o.Observer, metrics: NewMetrics(reg, MetricsOptions{
 		Version: o.Version, Revision: Revision(), ConfigHash: cfg.Hash(), Keys: keys(cfg), Queues: cfg.QueueNames(),
+		Answerers: answerers(cfg),
 	})}
 	conn, err := connect(ctx, cfg, o.Logger, watch.Transition)
 	if err != nil {

@@ -26,7 +26,7 @@ func TestTheSameFileAgainIsAnsweredFromTheCache(t *testing.T) {
 	f.start()
 	f.submit("again", n, func(d *batch.Description) { d.Again = true })
 	s := f.done("again", 60*time.Second)
-	if s.Succeeded != n || s.Cached != n || s.Calls != 0 || s.CostUSD != 0 || s.Degraded != 0 {
+	if s.Succeeded != n || s.Cached != n || s.Calls != 0 || s.CostUSD != 0 || s.Degraded != 0 || s.AnsweredBy["a/one"] != n || len(s.AnsweredBy) != 1 {
 		t.Errorf("again: %+v", s)
 	}
 	if total, probes := f.up.counts(); total != n || probes != 0 {

@@ -10,6 +10,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/ladder"
 	"nightshift/provider"
+	"nightshift/tasks"
 )
 
 // callBuckets are the bounds of a call's duration and of its first token, in seconds. Below 1 s are
@@ -25,6 +26,7 @@ type MetricsOptions struct {
 	ConfigHash string // of the configuration in use
 	Keys       []breaker.Key
 	Queues     []string
+	Answerers  map[string][]string // by queue: the models, or texts, of its ladder
 }
 
 // Metrics are the counters of this process. Label values come from the
@@ -41,6 +43,9 @@ type Metrics struct {
 	avoided     *prometheus.CounterVec
 	deferrals   *prometheus.CounterVec
 	lines       *prometheus.CounterVec
+	answers     *prometheus.CounterVec
+	degraded    *prometheus.CounterVec
+	hits        *prometheus.CounterVec
 	fallback    prometheus.Gauge
 }
 
@@ -66,11 +71,16 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 		deferrals: counter("deferrals_total", "Lines put back to wait without spending a retry, by what they wait for.",
 			"queue", "reason"),
 		lines: counter("lines_total", "Lines that ended, by how.", "queue", "outcome"),
+		answers: counter("answers_total", "Lines that succeeded, by who answered; nightshift/text stands for all texts.",
+			"queue", "model"),
+		degraded: counter("lines_degraded_total", "Lines that succeeded below their first rung, texts included.", "queue"),
+		hits:     counter("cache_hits_total", "Lines that succeeded without a call, by an answer that was kept.", "queue"),
 		fallback: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "nightshift_breaker_store_fallback", Help: "1 while this process decides from breakers of its own, since Redis does not answer.",
 		}),
 	}
 	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.firstToken, m.tokens, m.cost, m.avoided, m.deferrals, m.lines, m.fallback,
+		m.answers, m.degraded, m.hits,
 		info("build_info", "The build of this process; always 1.",
 			prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()}),
 		info("config_info", "The configuration of this process by its hash; always 1.", prometheus.Labels{"hash": o.ConfigHash}))
@@ -117,6 +127,11 @@ func (m *Metrics) startAtZero(o MetricsOptions) {
 		for _, outcome := range []batch.Outcome{batch.Succeeded, batch.Failed, batch.Expired, batch.Cancelled} {
 			m.lines.WithLabelValues(q, string(outcome))
 		}
+		for _, model := range o.Answerers[q] {
+			m.answers.WithLabelValues(q, model)
+		}
+		m.degraded.WithLabelValues(q)
+		m.hits.WithLabelValues(q)
 	}
 }
 
@@ -181,6 +196,17 @@ func (m *Metrics) Line(queue string, outcome batch.Outcome) { m.Lines(queue, out
 // Lines counts n lines that ended at once, as the keeper ends them.
 func (m *Metrics) Lines(queue string, outcome batch.Outcome, n int) {
 	m.lines.WithLabelValues(queue, string(outcome)).Add(float64(n))
+}
+
+// Answers counts n lines that somebody answered.
+func (m *Metrics) Answers(queue string, by tasks.By, n int) {
+	m.answers.WithLabelValues(queue, by.Model).Add(float64(n))
+	if by.Degraded {
+		m.degraded.WithLabelValues(queue).Add(float64(n))
+	}
+	if by.Cached {
+		m.hits.WithLabelValues(queue).Add(float64(n))
+	}
 }
 
 // modelOf returns the model label: a parent's breaker has none.

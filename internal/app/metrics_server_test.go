@@ -21,6 +21,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/ladder"
 	"nightshift/provider"
+	"nightshift/tasks"
 )
 
 // scrape serves a registry with everything in it and returns a response.
@@ -108,6 +109,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	m.Call(gpt, ladder.ForLine, provider.Call{Kind: provider.OK, Usage: provider.Usage{OutputTokens: 1}})
 	m.FirstToken(gpt, time.Second)
 	m.Probe(breaker.ScopeModel, gpt, provider.OK)
+	m.Answers("overnight", tasks.By{Model: gpt.Model}, 1)
 	NewFleet(reg, fleetOf())
 	families, err := reg.Gather()
 	if err != nil {

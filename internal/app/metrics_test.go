@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/ladder"
 	"nightshift/provider"
+	"nightshift/tasks"
 )
 
 var (
@@ -24,6 +26,7 @@ func newTestMetrics(t *testing.T) (*Metrics, *prometheus.Registry) {
 	reg := prometheus.NewPedanticRegistry()
 	m := NewMetrics(reg, MetricsOptions{
 		Version: "1.2.3", Revision: "abc", ConfigHash: "0123456789abcdef", Keys: []breaker.Key{gpt}, Queues: []string{"overnight"},
+		Answerers: map[string][]string{"overnight": {gpt.Model, llama.Model, ladder.TextModel}},
 	})
 	return m, reg
 }
@@ -146,7 +149,36 @@ nightshift_lines_total{outcome="succeeded",queue="overnight"} 1
 # TYPE nightshift_config_info gauge
 nightshift_config_info{hash="0123456789abcdef"} 1
 `, "deferrals_total", "lines_total", "config_info")
+	expect(t, reg, `
+# HELP nightshift_lines_degraded_total Lines that succeeded below their first rung, texts included.
+# TYPE nightshift_lines_degraded_total counter
+nightshift_lines_degraded_total{queue="overnight"} 0
+# HELP nightshift_cache_hits_total Lines that succeeded without a call, by an answer that was kept.
+# TYPE nightshift_cache_hits_total counter
+nightshift_cache_hits_total{queue="overnight"} 0
+`, "lines_degraded_total", "cache_hits_total")
 	if n, err := testutil.GatherAndCount(reg, "nightshift_build_info"); err != nil || n != 1 {
 		t.Errorf("build_info: %d series, %v", n, err)
 	}
+}
+
+func TestMetricsOfAnswers(t *testing.T) {
+	m, reg := newTestMetrics(t)
+	w := &watching{metrics: m, log: slog.New(slog.DiscardHandler)}
+	w.Answered("overnight", tasks.By{Model: gpt.Model}, 1)
+	w.Answered("overnight", tasks.By{Model: gpt.Model, Cached: true}, 1)
+	w.Answered("overnight", tasks.By{Model: ladder.TextModel, Degraded: true}, 12)
+	expect(t, reg, `
+# HELP nightshift_answers_total Lines that succeeded, by who answered; nightshift/text stands for all texts.
+# TYPE nightshift_answers_total counter
+nightshift_answers_total{model="local/llama3.1:8b",queue="overnight"} 0
+nightshift_answers_total{model="nightshift/text",queue="overnight"} 12
+nightshift_answers_total{model="openai/gpt-4o",queue="overnight"} 2
+# HELP nightshift_lines_degraded_total Lines that succeeded below their first rung, texts included.
+# TYPE nightshift_lines_degraded_total counter
+nightshift_lines_degraded_total{queue="overnight"} 12
+# HELP nightshift_cache_hits_total Lines that succeeded without a call, by an answer that was kept.
+# TYPE nightshift_cache_hits_total counter
+nightshift_cache_hits_total{queue="overnight"} 1
+`, "answers_total", "lines_degraded_total", "cache_hits_total")
 }

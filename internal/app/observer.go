@@ -6,6 +6,7 @@ import (
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/ladder"
+	"nightshift/tasks"
 )
 
 // Observer is told what happens in this process, for a live view. Its methods
@@ -64,6 +65,9 @@ func (w *watching) Deferred(queue, reason string) {
 		w.more.Deferred(queue, reason)
 	}
 }
+
+// Answered implements tasks.Observer.
+func (w *watching) Answered(queue string, by tasks.By, n int) { w.metrics.Answers(queue, by, n) }
 
 // LinesEnded implements tasks.Observer.
 func (w *watching) LinesEnded(queue string, o batch.Outcome, n int) {

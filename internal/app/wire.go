@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -71,6 +72,20 @@ func providers(cfg *config.Config) []string {
 		seen[m.Provider] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
+}
+
+// answerers returns who can answer the lines of each queue.
+func answerers(cfg *config.Config) map[string][]string {
+	all := map[string][]string{}
+	for _, q := range cfg.Queues {
+		for _, r := range cfg.Ladders[q.Ladder].Rungs {
+			by := cmp.Or(r.Model, ladder.TextModel)
+			if !slices.Contains(all[q.Name], by) {
+				all[q.Name] = append(all[q.Name], by)
+			}
+		}
+	}
+	return all
 }
 
 // adapters are the adapters of all models, by the models' keys.
