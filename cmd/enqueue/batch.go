@@ -29,7 +29,7 @@ func (p *program) batchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "batch FILE", Short: "submit a file of requests and print the batch's ID", Args: cli.Args,
 		Long: "Submits a file of requests, one JSON object a line (.jsonl, .jsonl.gz, or - for standard input), and prints the batch's ID on standard output. " +
-			"The whole file is checked first: where a line is wrong, every problem is named with its line (exit code 1) and nothing is enqueued. " +
+			"The whole file is checked first: every line that is wrong is named with the first problem in it (exit code 1) and nothing is enqueued. " +
 			"A line whose body names a model starts at the rung of the queue's ladder that has it; a model that the ladder has not is such a problem. " +
 			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.",
 		RunE: func(c *cobra.Command, args []string) error { return p.submitFile(c.Context(), f, args[0]) },

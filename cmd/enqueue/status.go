@@ -12,6 +12,7 @@ import (
 	"nightshift/batch"
 	"nightshift/internal/app"
 	"nightshift/internal/cli"
+	"nightshift/ladder"
 )
 
 func (p *program) statusCommand() *cobra.Command {
@@ -199,6 +200,8 @@ func waitCause(w batch.WaitingFor) string {
 		return w.Model + " (" + what + ")"
 	case w.Reason == "retry":
 		return "their next try"
+	case w.Reason == ladder.ReasonRung:
+		return "a rung with after or at_deadline"
 	}
 	return what
 }

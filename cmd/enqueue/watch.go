@@ -56,7 +56,7 @@ func (p *program) watch(ctx context.Context, conn *app.Conn, id string) (batch.S
 			return s, err
 		}
 		if s, err = lookUp(ctx, conn, id); err != nil {
-			return s, err
+			return s, cli.Fail("the batch is as it was; the same command follows it again", err)
 		}
 	}
 }

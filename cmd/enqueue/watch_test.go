@@ -44,6 +44,10 @@ func TestProgressOfAStatus(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
+	s.WaitingFor = []batch.WaitingFor{{Reason: "rung_after"}}
+	if got := p.wait(s); got.State != "waiting for a rung with after or at_deadline" {
+		t.Errorf("a rung without a model: %+v", got)
+	}
 	s.WaitingFor = []batch.WaitingFor{{Reason: "retry"}}
 	if got := p.wait(s); got.State != "waiting for their next try" || got.Note != "" {
 		t.Errorf("got %+v", got)

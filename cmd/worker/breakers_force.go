@@ -180,13 +180,15 @@ func (p *program) tellLadders(conn *app.Conn, all []breaker.Status, opened []bre
 			hit[s.Key.Model] = slices.Contains(opened, s.Key) || slices.Contains(opened, s.Key.Parent())
 		}
 	}
-	var climb, wait []string
+	var climb, late, wait []string
 	for _, name := range conn.Config.LadderNames() {
 		rungs := conn.Config.Ladders[name].Rungs
 		switch {
 		case !slices.ContainsFunc(rungs, func(r config.Rung) bool { return hit[r.Model] }):
-		case slices.ContainsFunc(rungs, func(r config.Rung) bool { return !shut[r.Model] }): // a text is never shut
+		case slices.ContainsFunc(rungs, func(r config.Rung) bool { return !shut[r.Model] && !r.AtDeadline }): // a text is never shut
 			climb = append(climb, name)
+		case slices.ContainsFunc(rungs, func(r config.Rung) bool { return !shut[r.Model] }):
+			late = append(late, name)
 		default:
 			wait = append(wait, name)
 		}
@@ -194,10 +196,13 @@ func (p *program) tellLadders(conn *app.Conn, all []breaker.Status, opened []bre
 	if len(climb) > 0 {
 		p.Say("lines of %s go on with their other rungs", ladders(climb))
 	}
+	if len(late) > 0 {
+		p.Say("lines of %s wait for the deadline, and spend no retry", ladders(late))
+	}
 	if len(wait) > 0 {
 		p.Say("lines of %s wait, and spend no retry", ladders(wait))
 	}
-	if len(climb)+len(wait) == 0 {
+	if len(climb)+len(late)+len(wait) == 0 {
 		p.Say("no ladder has a rung for it, so no line will notice")
 	}
 }

@@ -14,7 +14,7 @@ func (p *program) checkCommand() *cobra.Command {
 	var o app.CheckOptions
 	c := &cobra.Command{
 		Use: "check", Short: "check the configuration, Redis and every model", Args: cli.Args,
-		Long: "Checks the configuration, Redis (version, persistence, eviction) and every model, which gets one probe: a short prompt with a tiny token limit, which is a purchase. Says which ladders have no last resort, so that their lines wait. The exit code is 1 where something is wrong; warnings and notes do not count. Where no Redis is named, one that does not answer is a warning: `enqueue run` embeds one.",
+		Long: "Checks the configuration, Redis (version, persistence, eviction) and every model, which gets one probe: a short prompt with a tiny token limit, which is a purchase. Says which ladders have no last resort, so that their lines wait, and which have a text that waits for nothing. The exit code is 1 where something is wrong; warnings and notes do not count. Where no Redis is named, one that does not answer is a warning: `enqueue run` embeds one.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var opts []config.Option
 			if o.NoProbe {

@@ -222,14 +222,15 @@ func checkLadders(cfg *config.Config) []Finding {
 	var found []Finding
 	for _, name := range cfg.LadderNames() {
 		rungs := cfg.Ladders[name].Rungs
-		f := Finding{"ladder", name, Good, fmt.Sprintf("%d rungs, a text as the last resort", len(rungs))}
+		f := Finding{"ladder", name, Note, "its text answers at once while no model can be called; with at_deadline: true lines wait for their models first"}
 		isText := func(r config.Rung) bool { return r.Text != "" }
 		switch atDeadline := func(r config.Rung) bool { return r.Model == "" && r.AtDeadline }; {
 		case slices.ContainsFunc(rungs, atDeadline):
-			f = checkDeadlines(cfg, f)
+			f = checkDeadlines(cfg, name, len(rungs))
 		case !slices.ContainsFunc(rungs, isText):
-			f.Grade = Note
 			f.Detail = "no last resort: lines wait for their models, the usual wish; a rung {text: ..., at_deadline: true} would answer the rest in time"
+		case slices.ContainsFunc(rungs, func(r config.Rung) bool { return isText(r) && r.After > 0 }):
+			f.Grade, f.Detail = Good, fmt.Sprintf("%d rungs, a text as the last resort", len(rungs))
 		}
 		found = append(found, f)
 	}
@@ -238,8 +239,8 @@ func checkLadders(cfg *config.Config) []Finding {
 
 // checkDeadlines looks whether every queue of a ladder with a text at the
 // deadline has one: without, lines wait for ever.
-func checkDeadlines(cfg *config.Config, f Finding) Finding {
-	f.Detail = strings.Replace(f.Detail, "as the last resort", "at the deadline", 1)
+func checkDeadlines(cfg *config.Config, name string, rungs int) Finding {
+	f := Finding{"ladder", name, Good, fmt.Sprintf("%d rungs, a text at the deadline", rungs)}
 	for _, q := range cfg.Queues {
 		if q.Ladder == f.Name && q.Deadline == 0 {
 			f.Grade = Warning

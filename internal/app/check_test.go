@@ -39,7 +39,7 @@ models:
   sim/lost: {probe: {get: /nowhere}}
 ladders:
   bare: {rungs: [{model: sim/well}]}
-  safe: {rungs: [{model: sim/well}, {text: "No answer."}]}
+  safe: {rungs: [{model: sim/well}, {text: "No answer.", at_deadline: true}]}
 queues:
   overnight: {ladder: bare}
 `), nil)

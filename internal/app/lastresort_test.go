@@ -19,6 +19,8 @@ ladders:
   waits: {rungs: [{model: sim/a}]}
   texts: {rungs: [{model: sim/a}, {text: "Sorry, {{.custom_id}}.", at_deadline: true}]}
   rules: {rungs: [{model: sim/a}, {rules: [{match: hello, text: Hello.}], at_deadline: true}]}
+  hasty: {rungs: [{model: sim/a}, {text: "Sorry."}]}
+  later: {rungs: [{model: sim/a}, {text: "Sorry.", after: 1h}]}
 queues:
   one: {ladder: waits}
   two: {ladder: texts}
@@ -61,6 +63,8 @@ func TestCheckTellsOfTextsThatNeverCome(t *testing.T) {
 		"waits": {Note, "no last resort"},
 		"texts": {Warning, "queue four"},
 		"rules": {Good, "at the deadline"},
+		"hasty": {Note, "answers at once"},
+		"later": {Good, "as the last resort"},
 	}
 	for _, f := range checkLadders(parseLastResorts(t)) {
 		if w := want[f.Name]; f.Grade != w.grade || !strings.Contains(f.Detail, w.detail) {
