@@ -54,7 +54,7 @@ func newCache(o Options, now func() time.Time, log *slog.Logger) (*cache, error)
 	if o.Cache == nil || o.Ladder.Cache <= 0 {
 		return nil, nil
 	}
-	print, err := fingerprint(o.Ladder, o.Models)
+	print, err := fingerprint(o)
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
@@ -64,12 +64,15 @@ func newCache(o Options, now func() time.Time, log *slog.Logger) (*cache, error)
 // fingerprint is of all that can change what a ladder answers: its name, how it
 // orders its models, what it asks of their answers, and of each model what it is
 // sent and where. Texts are not part of it, since they are not kept.
-func fingerprint(l config.Ladder, models map[string]config.Model) (sum, error) {
+func fingerprint(o Options) (sum, error) {
 	type rung struct {
 		Model, Name, BaseURL string
+		API                  string
+		Headers              map[string]string
 		Set                  map[string]any
 		Drop                 []string
 	}
+	l := o.Ladder
 	all := struct {
 		Name, Goal string
 		Weights    config.Weights
@@ -78,8 +81,9 @@ func fingerprint(l config.Ladder, models map[string]config.Model) (sum, error) {
 	}{Name: l.Name, Goal: l.Goal, Weights: l.Weights, Output: l.Output}
 	all.Output.Schema = "" // what it says counts, and not where it lies
 	for _, r := range l.Rungs {
-		m := models[r.Model]
-		all.Rungs = append(all.Rungs, rung{r.Model, m.Name, m.BaseURL, r.Set, r.Drop})
+		m := o.Models[r.Model]
+		p := o.Providers[m.Provider]
+		all.Rungs = append(all.Rungs, rung{r.Model, m.Name, m.BaseURL, p.API, p.Headers, r.Set, r.Drop})
 	}
 	js, err := json.Marshal(all)
 	return sha256.Sum256(js), err

@@ -178,6 +178,24 @@ func TestCache_WhatAModelIs(t *testing.T) {
 	}
 }
 
+// Headers can choose another version of an API.
+func TestCache_WhatAProviderIs(t *testing.T) {
+	print := func(p config.Provider) sum {
+		o := Options{Ladder: kept("a"), Models: map[string]config.Model{"p/a": {Provider: "p"}}, Providers: map[string]config.Provider{"p": p}}
+		s, err := fingerprint(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if print(config.Provider{}) == print(config.Provider{Headers: config.Headers{"api-version": "2"}}) {
+		t.Error("another header is the same")
+	}
+	if print(config.Provider{}) == print(config.Provider{API: "anthropic"}) {
+		t.Error("another API is the same")
+	}
+}
+
 func finish(reasons ...string) string {
 	var choices []string
 	for _, r := range reasons {

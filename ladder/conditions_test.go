@@ -216,3 +216,21 @@ func withTries(r config.Rung, n int) config.Rung {
 	r.Tries = n
 	return r
 }
+
+// A call that would need far more time than is left is paid for and cut: it is
+// not made, and the line waits for its deadline.
+func TestNoCallIsBoughtThatCannotBeInTime(t *testing.T) {
+	b := setup(t, "a")
+	b.callers["p/a"].takes = 10 * time.Second
+	l := b.ladder(nightly(1, "a"))
+	wantEnd(t, b.run(l, line()), Answered, "")
+	r := line()
+	r.Deadline = b.Now().Add(4 * time.Second)
+	out := b.run(l, r)
+	wantEnd(t, out, Deferred, "")
+	same(t, "calls", b.calls("a"), 1)
+	equal(t, "waits", out.Waits, []Wait{{"p/a", ReasonDeadline, r.Deadline}})
+	r.Deadline = b.Now().Add(6 * time.Second)
+	b.run(l, r)
+	same(t, "calls with enough time", b.calls("a"), 2)
+}

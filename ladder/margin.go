@@ -57,11 +57,25 @@ func (a *attempt) callsEnd(r *rung) time.Time {
 	return a.r.Deadline
 }
 
+// usual is how long an answer of the rung's model takes on average; 0: not known.
+func (l *Ladder) usual(r *rung) time.Duration {
+	return time.Duration(l.router.figures(r.key).latency()) * time.Millisecond
+}
+
 // hasTime passes over the rungs for which the line's time is up, so that an
-// at_deadline rung comes in time.
+// at_deadline rung comes in time, and those that would need more than twice the
+// time that is left: such a call is paid for, and cut.
 func (a *attempt) hasTime(r *rung) move {
-	if end := a.callsEnd(r); r.Model == "" || end.IsZero() || a.l.now().Before(end) {
+	end := a.callsEnd(r)
+	if r.Model == "" || end.IsZero() {
 		return proceed
+	}
+	left := end.Sub(a.l.now())
+	if left > a.l.usual(r)/2 {
+		return proceed
+	}
+	if left > 0 {
+		a.wait(Wait{Model: r.key.Model, Reason: ReasonDeadline, Until: end})
 	}
 	return a.skip(r, "no time is left for a call before the deadline")
 }

@@ -22,6 +22,9 @@ type Options struct {
 	Ladder config.Ladder
 	// Models holds at least the models that the ladder names, by their keys.
 	Models map[string]config.Model
+	// Providers are those of the models; a cache keeps the answers of another API,
+	// or to other headers, apart.
+	Providers map[string]config.Provider
 	// Callers holds the adapter of each of these models, by the model's key: a
 	// model may have an endpoint and an API key of its own, so the provider's
 	// name would not do. Models of one endpoint can share an adapter.

@@ -40,8 +40,8 @@ func (x *exchange) readStream(res *http.Response) (reading, error) {
 
 // readEvents puts a stream together up to its end. These are whole answers: a
 // stream that [DONE] ends, unless only some of its choices ended; one that ends
-// without, if all of its choices did; and one that falls silent or breaks after
-// the last of the choices that were asked for.
+// without, if all of its choices did; and one that falls silent, breaks or
+// tells of an error after the last of the choices that were asked for.
 func (x *exchange) readEvents(s *events) (reading, error) {
 	a := &assembly{left: x.maxBody}
 	tokens := false
@@ -50,6 +50,9 @@ func (x *exchange) readEvents(s *events) (reading, error) {
 		switch {
 		case err == nil && !e.done():
 			if failed := e.failure(); failed != nil {
+				if a.complete(x.choices) { // too late to take back what was bought
+					return reading{body: a.body(), tokens: tokens}, nil
+				}
 				return reading{refusal: failed, usage: a.usage()}, nil
 			}
 			if !e.object {

@@ -54,8 +54,9 @@ func TestStreams(t *testing.T) {
 		"no empty lines, no end of the last line": {
 			strings.ReplaceAll(strings.TrimRight(chunks(`{"index":0,"delta":{"content":"h"}}`, `{"index":0,"delta":{"content":"i"},"finish_reason":"stop"}`), "\n"), "\n\n", "\n"), hi,
 		},
-		"[DONE] at its word": {chunks(`{"index":0,"delta":{"content":"hi"}}`) + done, whole(`{"role":"assistant","content":"hi","refusal":null}`, "null")},
-		"no index":           {chunks(`{"delta":{"content":"h"}}`, `{"delta":{"content":"i"},"finish_reason":"stop"}`) + done, hi},
+		"[DONE] at its word":                   {chunks(`{"index":0,"delta":{"content":"hi"}}`) + done, whole(`{"role":"assistant","content":"hi","refusal":null}`, "null")},
+		"an error after the end of the choice": {chunks(`{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}`) + "data: {\"error\":{\"message\":\"late\"}}\n\n", hi},
+		"no index":                             {chunks(`{"delta":{"content":"h"}}`, `{"delta":{"content":"i"},"finish_reason":"stop"}`) + done, hi},
 		"the role again and again": {
 			chunks(`{"index":0,"delta":{"role":"assistant","content":"h"}}`, `{"index":0,"delta":{"role":"assistant","content":"i"}}`, `{"index":0,"delta":{"role":"","content":null},"finish_reason":"stop"}`) + done, hi,
 		},
@@ -127,7 +128,6 @@ func TestCase15_41_StreamsThatAreNoAnswer(t *testing.T) {
 		"an error in words":            {begun + "event: error\ndata: overloaded\n\n", Unavailable, "overloaded"},
 		"a detail in place of choices": {`data: {"detail":"worker lost"}` + "\n\n", Unavailable, "worker lost"},
 		"OpenRouter's error":           {begun + chunks(`{"index":0,"delta":{"content":""},"finish_reason":"error","error":{"code":502,"message":"Provider disconnected"}}`) + done, Unavailable, "Provider disconnected"},
-		"an error after the end":       {chunks(`{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}`) + `data: {"error":{"message":"usage lost"}}` + "\n\n", Unavailable, "usage lost"},
 		"plain JSON that says no":      {`{"error":{"message":"no capacity","type":"server_error"}}`, Unavailable, "no capacity"},
 		"a page":                       {"<!DOCTYPE html><html><body>Maintenance</body></html>", Unavailable, "Maintenance"},
 		"a text":                       {"upstream connect error or disconnect/reset before headers", Unavailable, "upstream connect error"},

@@ -109,7 +109,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		Keys: a.conn.Keys, Store: ladder.NewRedisAverages(soon), Verdicts: a.conn.Breakers, Logger: log,
 	})
 	climbs, err := ladders(cfg, ladder.Options{
-		Models: cfg.Models, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Router: a.router,
+		Models: cfg.Models, Providers: cfg.Providers, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Router: a.router,
 		Cache: ladder.NewRedisAnswers(soon), Logger: log, Observer: watch,
 	}, queues)
 	if err != nil {
