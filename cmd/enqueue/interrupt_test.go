@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -55,9 +56,9 @@ func (r *runner) write(t *testing.T, name, text string) {
 }
 
 // start begins `enqueue run in.jsonl -o out.jsonl`.
-func (r *runner) start(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
+func (r *runner) start(t *testing.T) (*exec.Cmd, *words) {
 	t.Helper()
-	cmd, log := exec.Command(r.bin, "run", "in.jsonl", "-o", "out.jsonl"), &bytes.Buffer{}
+	cmd, log := exec.Command(r.bin, "run", "in.jsonl", "-o", "out.jsonl"), &words{}
 	cmd.Dir, cmd.Stderr = r.dir, log
 	cmd.Env = append(os.Environ(), r.env...)
 	if err := cmd.Start(); err != nil {
@@ -65,6 +66,24 @@ func (r *runner) start(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd, log
+}
+
+// words are what a process says, to be read while it runs.
+type words struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.Write(p)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.String()
 }
 
 func exitCode(err error) int {
@@ -182,26 +201,16 @@ func TestSecondInterruptEndsCalls(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	waited := time.Now()
-	for {
-		select {
-		case err := <-done:
-			if code := exitCode(err); code != 130 {
-				t.Errorf("exit code %d, want 130\n%s", code, log)
-			}
-			if r.sim.Counts().Cut == 0 {
-				t.Error("no call was cut off: what was waited for?")
-			}
-			return
-		case <-time.After(100 * time.Millisecond):
-			// Again and again, since signals that come too close are one.
-			_ = cmd.Process.Signal(syscall.SIGINT)
-		}
-		if time.Since(waited) > patience {
-			t.Fatalf("it still waits\n%s", log)
-		}
+	// Signals that come too close are one, and a third would kill it.
+	waitUntil(t, "word of the first interrupt", func() bool { return strings.Contains(log.String(), "interrupt again") })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(cmd.Wait()); code != 130 {
+		t.Errorf("exit code %d, want 130\n%s", code, log)
+	}
+	if r.sim.Counts().Cut == 0 {
+		t.Error("no call was cut off: what was waited for?")
 	}
 }
 

@@ -64,7 +64,7 @@ queues:
 	}
 	t.Cleanup(func() { _ = worker.Process.Kill() })
 
-	id := strings.TrimSpace(output(t, command(dir, env, "enqueue", "batch", "in.jsonl")))
+	id := strings.TrimSpace(output(t, command(dir, env, "enqueue", "batch", "--ignore-model", "in.jsonl")))
 	output(t, command(dir, env, "enqueue", "watch", id))
 	results := output(t, command(dir, env, "enqueue", "results", id))
 
