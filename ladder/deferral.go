@@ -69,7 +69,7 @@ func (d Deferring) until(first Wait) time.Time {
 	return first.Until
 }
 
-// First returns the wait that ends first: the reason that people are told. One
+// First returns the wait that ends first. One
 // without a time comes last; without waits it is the zero Wait.
 func First(waits []Wait) Wait {
 	var first Wait
@@ -80,6 +80,22 @@ func First(waits []Wait) Wait {
 		}
 	}
 	return first
+}
+
+// Cause returns the wait that people are told of: the first that ends of those
+// for a breaker or a rate limit, which is why the line waits, also where a
+// rung's time or the deadline comes before; else the first.
+func Cause(waits []Wait) Wait {
+	var causes []Wait
+	for _, w := range waits {
+		if w.Reason == ReasonBreaker || w.Reason == ReasonLimited {
+			causes = append(causes, w)
+		}
+	}
+	if len(causes) == 0 {
+		causes = waits
+	}
+	return First(causes)
 }
 
 // Spread returns how far waiters that wake together are spread, so that they

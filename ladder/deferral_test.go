@@ -144,3 +144,13 @@ func TestBackoffProperties(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a text at the deadline is told of the outage, and not of the text.
+func TestCauseIsWhatKeepsTheLine(t *testing.T) {
+	rung := Wait{"nightshift/text", ReasonRung, epoch.Add(time.Second)}
+	limited := Wait{"p/a", ReasonLimited, epoch.Add(time.Hour)}
+	open := Wait{"p/b", ReasonBreaker, epoch.Add(time.Minute)}
+	same(t, "cause", Cause([]Wait{rung, limited, open}), open)
+	same(t, "alone", Cause([]Wait{rung}), rung)
+	same(t, "nothing", Cause(nil), Wait{})
+}

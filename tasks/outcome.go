@@ -77,7 +77,7 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 		Waits: out.Waits, Now: now, Deadline: limit(b, out),
 		MaxCooldown: h.queue.MaxCooldown, Spread: ladder.Spread(waiters, rate), Random: h.random(),
 	})
-	w := ladder.First(out.Waits)
+	w := ladder.Cause(out.Waits)
 	h.pace.postpone(until, now)
 	wait := batch.Wait{
 		Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits), NoProbe: b.Line.NoProbe,

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 
 	"nightshift/batch"
@@ -28,7 +29,11 @@ type watching struct {
 
 // Transition is the hook of the breakers.
 func (w *watching) Transition(t breaker.Transition) {
-	w.log.Info("breaker changed", "scope", t.Scope, "breaker", t.Key.String(), "from", t.From, "to", t.To, "reason", t.Reason)
+	level := slog.LevelInfo
+	if t.From == breaker.Closed && t.To == breaker.Open { // a person may be needed
+		level = slog.LevelWarn
+	}
+	w.log.Log(context.Background(), level, "breaker changed", "scope", t.Scope, "breaker", t.Key.String(), "from", t.From, "to", t.To, "reason", t.Reason)
 	w.metrics.Transition(t)
 	if w.more != nil {
 		w.more.Transition(t)
