@@ -2,12 +2,15 @@ package schema
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // Schema is a compiled schema. It is safe for concurrent use; checks of one
@@ -72,7 +75,28 @@ func Compile(text []byte) (s *Schema, err error) {
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("the schema cannot be used: %w", err)
 	}
+	if s.circular() {
+		return nil, errors.New("the schema refers to itself before it says anything, so that no value satisfies it")
+	}
 	return s, nil
+}
+
+// circular says whether values of every type end in a circle of references:
+// answers would be paid for and refused, whatever they are.
+func (s *Schema) circular() bool {
+	for _, v := range []any{nil, false, "", json.Number("0"), []any{}, map[string]any{}} {
+		var invalid *jsonschema.ValidationError
+		s.left = baseSteps
+		if !errors.As(s.root.Validate(v), &invalid) || !circle(invalid) {
+			return false
+		}
+	}
+	return true
+}
+
+func circle(e *jsonschema.ValidationError) bool {
+	_, ok := e.ErrorKind.(*kind.RefCycle)
+	return ok || slices.ContainsFunc(e.Causes, circle)
 }
 
 // Check returns nil where a JSON text satisfies the schema, else a *Mismatch.

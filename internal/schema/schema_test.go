@@ -335,3 +335,22 @@ func BenchmarkCompile(b *testing.B) {
 		mustCompile(b, product)
 	}
 }
+
+func TestCompile_ACircleIsRefused(t *testing.T) {
+	for _, text := range []string{
+		`{"$ref":"#"}`, `{"allOf":[{"$ref":"#"}]}`,
+		`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}`,
+	} {
+		if _, err := Compile([]byte(text)); err == nil || !strings.Contains(err.Error(), "refers to itself") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		`{"type":"object","properties":{"child":{"$ref":"#"}}}`, `{"anyOf":[{"type":"null"},{"$ref":"#/$defs/l"}],"$defs":{"l":{"type":"array","items":{"$ref":"#"}}}}`,
+		`{"type":"string","minLength":5}`, `{"not":{}}`,
+	} {
+		if _, err := Compile([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
