@@ -28,7 +28,10 @@ func (st *Status) AtDoors(doors []breaker.Status) {
 			if !shut {
 				continue
 			}
-			w.Until, w.HeldBy = door.Until, ""
+			w.Until, w.HeldBy, w.Parent = door.Until, "", ""
+			if door.Scope == breaker.ScopeParent {
+				w.Parent = door.Key.String()
+			}
 			if door.Held.State == breaker.Open {
 				w.HeldBy = door.Held.By
 			}

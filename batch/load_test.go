@@ -36,7 +36,7 @@ func TestAtDoorsTellsTheBreakersOwnTime(t *testing.T) {
 	})
 	want := []WaitingFor{
 		wait("a/open", "breaker_open", now.Add(30*time.Second)),
-		wait("b/below", "breaker_open", now.Add(45*time.Second)),
+		{Model: "b/below", Reason: "breaker_open", Parent: "b", Until: now.Add(45 * time.Second)},
 		{Model: "b/for-good", Reason: "breaker_open", HeldBy: "anna"},
 		wait("a/closed", "rate_limited", wakes),
 		wait("a/unknown", "breaker_open", wakes),

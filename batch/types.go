@@ -229,6 +229,9 @@ type WaitingFor struct {
 	Until  time.Time `json:"until"` // zero, null in JSON: nobody knows
 	// HeldBy is the operator who holds the breaker open; "": it opened by itself.
 	HeldBy string `json:"held_by,omitempty"`
+	// Parent is whose breaker keeps calls away where it is not the model's own: the
+	// provider, or a region of it.
+	Parent string `json:"parent,omitempty"`
 }
 
 // MarshalJSON writes an unknown time as null.

@@ -193,9 +193,12 @@ func (p *program) waiting(w batch.WaitingFor, now time.Time) string {
 
 func waitCause(w batch.WaitingFor) string {
 	what := strings.ReplaceAll(w.Reason, "_", " ")
+	if w.Parent != "" {
+		what = strings.Replace(what, "breaker", "breaker of "+w.Parent, 1)
+	}
 	switch {
 	case w.HeldBy != "":
-		return w.Model + " (breaker held open by " + w.HeldBy + ")"
+		return w.Model + " (" + strings.TrimSuffix(what, " open") + " held open by " + w.HeldBy + ")"
 	case w.Model != "":
 		return w.Model + " (" + what + ")"
 	case w.Reason == "retry":

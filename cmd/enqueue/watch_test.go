@@ -44,6 +44,15 @@ func TestProgressOfAStatus(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
+	for want, w := range map[string]batch.WaitingFor{
+		"sim/large (breaker of sim open)":              {Model: "sim/large", Reason: "breaker_open", Parent: "sim"},
+		"sim/large (breaker held open by anna)":        {Model: "sim/large", Reason: "breaker_open", HeldBy: "anna"},
+		"sim/large (breaker of sim held open by anna)": {Model: "sim/large", Reason: "breaker_open", Parent: "sim", HeldBy: "anna"},
+	} {
+		if got := waitCause(w); got != want {
+			t.Errorf("waits for %q, want %q", got, want)
+		}
+	}
 	s.WaitingFor = []batch.WaitingFor{{Reason: "rung_after"}}
 	if got := p.wait(s); got.State != "waiting for a rung with after or at_deadline" {
 		t.Errorf("a rung without a model: %+v", got)
