@@ -63,11 +63,19 @@ func (a *Averages) add(ok bool, latency time.Duration, now time.Time) {
 // success is the share of calls that were answered, forgiven with time; a model
 // that was never called gets the benefit of the doubt.
 func (a Averages) success(now time.Time) float64 {
-	missing := 1 - a.Success.mean(1)
-	for age := now.Sub(a.At); age >= forget && missing > 0.001; age -= forget {
-		missing /= 2
+	return 1 - a.faded(1-a.Success.mean(1), now)
+}
+
+// usual is how long an answer takes, in ms, forgiven with time likewise: who
+// makes no call because it would take too long would never see that it does not.
+func (a Averages) usual(now time.Time) float64 { return a.faded(a.latency(), now) }
+
+// faded is what is left of something bad that nobody has looked at since.
+func (a Averages) faded(bad float64, now time.Time) float64 {
+	for age := now.Sub(a.At); age >= forget && bad > 0.001; age -= forget {
+		bad /= 2
 	}
-	return 1 - missing
+	return bad
 }
 
 // latency is the mean of the answers in ms; 0: not known.

@@ -233,4 +233,10 @@ func TestNoCallIsBoughtThatCannotBeInTime(t *testing.T) {
 	r.Deadline = b.Now().Add(6 * time.Second)
 	b.run(l, r)
 	same(t, "calls with enough time", b.calls("a"), 2)
+
+	// Lines that never have more time would never see that it is faster by now.
+	b.pass(2 * forget)
+	r.Deadline = b.Now().Add(4 * time.Second)
+	b.run(l, r)
+	same(t, "calls after a while", b.calls("a"), 3)
 }

@@ -57,9 +57,9 @@ func (a *attempt) callsEnd(r *rung) time.Time {
 	return a.r.Deadline
 }
 
-// usual is how long an answer of the rung's model takes on average; 0: not known.
+// usual is how long an answer of the rung's model takes; 0: not known.
 func (l *Ladder) usual(r *rung) time.Duration {
-	return time.Duration(l.router.figures(r.key).latency()) * time.Millisecond
+	return time.Duration(l.router.figures(r.key).usual(l.now())) * time.Millisecond
 }
 
 // hasTime passes over the rungs for which the line's time is up, so that an
