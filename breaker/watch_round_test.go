@@ -126,12 +126,21 @@ func TestAWatcherAsksNoMoreThanItMust(t *testing.T) {
 
 // A process that lacks a model takes no lease for it, which it could only lose.
 func TestAModelThatThisProcessLacksIsLeftToOthers(t *testing.T) {
-	known, other := Key{Provider: "p", Model: "p/known"}, Key{Provider: "p", Model: "p/other"}
-	w := watch{Watcher: Watcher{Models: []Key{known}}}
-	if !w.sends(known) || w.sends(other) {
-		t.Error("it sends what it lacks, or not what it has")
-	}
-	if w.Models = nil; !w.sends(other) {
-		t.Error("without a list it does not send all")
+	for name, c := range map[string]struct {
+		models []Key
+		want   State
+	}{
+		"another's": {[]Key{other}, Open},
+		"its own":   {[]Key{other, {Provider: "openai", Model: "openai/gpt-4o"}}, Closed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, b *bundle) {
+				var f flight
+				ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+				defer cancel()
+				Watcher{Store: b.store, Providers: []string{"openai"}, Models: c.models, Prober: f.slow(Success)}.Run(ctx)
+				b.wantState(c.want)
+			})
+		})
 	}
 }
