@@ -15,7 +15,7 @@ func (p *program) showCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "show BREAKER...", Short: "one breaker and its last transitions", Args: cli.Args,
-		Long: "Shows breakers with their last transitions, the newest first: when each of them opened and closed, and why. BREAKER is a model (openai/gpt-4o), a provider (openai) or a region of one (openai@eastus).",
+		Long: "Shows breakers with their last transitions, the newest first: when each of them opened and closed, and why." + whichBreaker,
 		RunE: func(c *cobra.Command, args []string) error {
 			conn, err := p.connectBreakers(c.Context())
 			if err != nil {
@@ -52,7 +52,7 @@ func (p *program) showBreakers(conn *app.Conn, all, some []breaker.Status) error
 			{"breaker", s.Key.String() + ", " + describe(s.Key)},
 			{"state", words(s.State)},
 			{"failed", fmt.Sprintf("%d of the last %d calls; %d of %d open it", s.Failures, s.Results, numbers.Failures, s.Window)},
-			{"cooldown", fmt.Sprintf("%s when it opens next, at most %s", brief(s.Cooldown), brief(numbers.WithDefaults().MaxCooldown))},
+			{"cooldown", fmt.Sprintf("%s when it opens next, at most %s", brief(s.Cooldown), brief(numbers.MaxCooldown))},
 		}
 		if s.State != breaker.Closed && !s.Until.IsZero() {
 			pairs[1][1] += ", until " + p.ends(s, now)
