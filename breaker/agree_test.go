@@ -20,18 +20,13 @@ import (
 // scripted holds a Redis store to recorded moves.
 type scripted struct {
 	*Redis
-	at *move
+	player
 }
 
 // onScripts returns a store with these scripts; its database is the trials' alone.
 func onScripts(rdb redis.UniversalClient, texts scripts) *scripted {
 	s := &scripted{}
-	s.Redis = newRedis(rdb, func(k Key) Settings {
-		if k.Scope() == ScopeParent {
-			return s.at.settings.Parent
-		}
-		return s.at.settings.Model
-	}, texts, nil)
+	s.Redis = newRedis(rdb, s.settingsOf, texts, nil)
 	s.now = func() string { return strconv.FormatInt(s.at.now, 10) }
 	return s
 }
@@ -42,38 +37,17 @@ func (s *scripted) live(moves []move) error {
 	if err := s.rdb.FlushDB(context.Background()).Err(); err != nil {
 		return err
 	}
-	for i := range moves {
-		s.at = &moves[i]
-		if err := s.move(s.at); err != nil {
-			return fmt.Errorf("step %d %+v: %w", s.at.step, s.at.do, err)
-		}
-	}
-	return nil
+	return s.play(moves, s.move)
 }
 
 func (s *scripted) move(m *move) error {
-	ctx := context.Background()
 	switch {
 	case m.op != nil:
 		return s.apply(m)
 	case m.lose != nil:
-		return s.rdb.Del(ctx, breakerKey(*m.lose)).Err()
-	case m.due != nil:
-		keys, err := s.Due(ctx, m.key.Provider)
-		if err != nil {
-			return err
-		}
-		got := map[Key]bool{}
-		for _, k := range keys {
-			got[k] = true
-		}
-		return differ("what is due differs", m.due, got)
+		return s.rdb.Del(context.Background(), breakerKey(*m.lose)).Err()
 	}
-	list, err := s.List(ctx, []Key{m.key, m.key.Parent()})
-	if err != nil {
-		return err
-	}
-	return differ("status differs", m.list, list)
+	return m.ask(s.Redis)
 }
 
 // differ returns an error that shows how what we got is not what Step says.

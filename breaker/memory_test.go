@@ -20,43 +20,21 @@ import (
 // can be made by them: they take shorter ways than Step.
 type remembered struct {
 	*Memory
-	at      *move
+	player
 	tickets map[uint64]Ticket
 }
 
 func (r *remembered) live(moves []move) error {
-	settings := func(k Key) Settings {
-		if k.Scope() == ScopeParent {
-			return r.at.settings.Parent
-		}
-		return r.at.settings.Model
-	}
-	r.Memory = NewMemory(settings, func() time.Time { return time.UnixMilli(r.at.now) })
+	r.Memory = NewMemory(r.settingsOf, func() time.Time { return time.UnixMilli(r.at.now) })
 	r.tickets = map[uint64]Ticket{}
-	for i := range moves {
-		r.at = &moves[i]
-		if err := r.move(r.at); err != nil {
-			return fmt.Errorf("step %d %+v: %w", r.at.step, r.at.do, err)
-		}
-	}
-	return nil
+	return r.play(moves, r.move)
 }
 
 func (r *remembered) move(m *move) error {
-	ctx := context.Background()
-	switch {
-	case m.op != nil:
+	if m.op != nil {
 		return r.apply(m)
-	case m.due != nil:
-		keys, err := r.Due(ctx, m.key.Provider)
-		got := map[Key]bool{}
-		for _, k := range keys {
-			got[k] = true
-		}
-		return errors.Join(err, differ("what is due differs", m.due, got))
 	}
-	list, err := r.List(ctx, []Key{m.key, m.key.Parent()})
-	return errors.Join(err, differ("status differs", m.list, list))
+	return m.ask(r.Memory)
 }
 
 func (r *remembered) apply(m *move) error {

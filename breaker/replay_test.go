@@ -170,14 +170,8 @@ func TestSixtyFourGoroutinesReplayInTheOrderOfRedis(t *testing.T) {
 			Window: 30, Failures: 18, Cooldown: 2 * time.Millisecond, MaxCooldown: 10 * time.Millisecond, ProbeLease: 10 * time.Millisecond,
 		}.WithDefaults(),
 	}
-	settings := func(k Key) Settings {
-		if k.Scope() == ScopeParent {
-			return numbers.Parent
-		}
-		return numbers.Model
-	}
 	m := &mob{T: t, all: make([]done, replayOps)}
-	m.store = newRedis(numbered{rdb}, settings, logged(embedded()), nil)
+	m.store = newRedis(numbered{rdb}, numbers.of, logged(embedded()), nil)
 	for i := range 5 {
 		m.keys = append(m.keys, Key{Provider: "p", Model: fmt.Sprint("p/", i), Region: "eu"})
 	}

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -124,6 +125,45 @@ type move struct {
 	lose *Key         // whose record is lost, without an operation
 	due  map[Key]bool // what is due
 	list []Status     // of key and its parent
+}
+
+// player makes the moves of a trial on another implementation, which takes its
+// settings and its time from the move that is being made.
+type player struct{ at *move }
+
+func (p *player) settingsOf(k Key) Settings { return p.at.settings.of(k) }
+
+// of are the settings of the breaker's level.
+func (l Levels) of(k Key) Settings {
+	if k.Scope() == ScopeParent {
+		return l.Parent
+	}
+	return l.Model
+}
+
+// play makes the moves and returns the first disagreement.
+func (p *player) play(moves []move, do func(*move) error) error {
+	for i := range moves {
+		p.at = &moves[i]
+		if err := do(p.at); err != nil {
+			return fmt.Errorf("step %d %+v: %w", p.at.step, p.at.do, err)
+		}
+	}
+	return nil
+}
+
+// ask asks a store what changes nothing, and compares its answer.
+func (m *move) ask(s Store) error {
+	if m.due == nil {
+		list, err := s.List(context.Background(), []Key{m.key, m.key.Parent()})
+		return errors.Join(err, differ("status differs", m.list, list))
+	}
+	keys, err := s.Due(context.Background(), m.key.Provider)
+	got := map[Key]bool{}
+	for _, k := range keys {
+		got[k] = true
+	}
+	return errors.Join(err, differ("what is due differs", m.due, got))
 }
 
 // recorder lives a trial through with Step and notes every move, so that one
