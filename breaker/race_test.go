@@ -1,11 +1,9 @@
 package breaker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -61,18 +59,7 @@ func TestCase10_EightProcessesRaceForOneProbe(t *testing.T) {
 	rdb := server.Client(t)
 	ctx := t.Context()
 	prepareRace(t, NewRedis(rdb, raceSettings))
-
-	var procs []*exec.Cmd
-	var stderr [racers]bytes.Buffer
-	for i := range racers {
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), racerAddr+"="+server.Addr)
-		cmd.Stderr = &stderr[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		procs = append(procs, cmd)
-	}
+	p := newProcs(t, racerAddr, server.Addr, racers)
 	for round := range raceRounds {
 		for range racers {
 			if err := rdb.BRPop(ctx, time.Minute, fmt.Sprint("ready:", round)).Err(); err != nil {
@@ -81,11 +68,7 @@ func TestCase10_EightProcessesRaceForOneProbe(t *testing.T) {
 		}
 		rdb.LPush(ctx, fmt.Sprint("start:", round), 1, 1, 1, 1, 1, 1, 1, 1)
 	}
-	for i, p := range procs {
-		if err := p.Wait(); err != nil {
-			t.Errorf("process %d: %v\n%s", i, err, stderr[i].String())
-		}
-	}
+	p.wait()
 	for round := range raceRounds {
 		if won, _ := rdb.Get(ctx, fmt.Sprint("won:", round)).Int(); won != 1 {
 			t.Errorf("round %d: %d probes, want 1", round, won)

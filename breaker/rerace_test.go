@@ -1,12 +1,10 @@
 package breaker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -81,48 +79,6 @@ func note(ctx context.Context, rdb *redis.Client, p probed) {
 	rdb.RPush(ctx, "probes", text)
 }
 
-// probers are the processes of the race.
-type probers struct {
-	*testing.T
-	addr  string
-	procs map[int64]*exec.Cmd
-	errs  map[int64]*bytes.Buffer
-}
-
-func (p *probers) start() {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), proberAddr+"="+p.addr)
-	stderr := &bytes.Buffer{}
-	cmd.Stderr = stderr
-	if err := cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
-	pid := int64(cmd.Process.Pid)
-	p.procs[pid], p.errs[pid] = cmd, stderr
-	p.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-}
-
-func (p *probers) kill(pid int64) {
-	cmd := p.procs[pid]
-	if cmd == nil {
-		p.Fatalf("no process %d", pid)
-	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	delete(p.procs, pid)
-}
-
-func (p *probers) wait() {
-	for pid, cmd := range p.procs {
-		if err := cmd.Wait(); err != nil {
-			p.Errorf("process %d: %v\n%s", pid, err, p.errs[pid])
-		}
-	}
-}
-
 func TestCase10_EightProcessesRaceOverAndOverAndWinnersAreKilled(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
@@ -138,10 +94,7 @@ func TestCase10_EightProcessesRaceOverAndOverAndWinnersAreKilled(t *testing.T) {
 	if _, err := store.Admit(ctx, roundKey); err == nil { // the work that waits
 		t.Fatal("the breaker did not open")
 	}
-	p := &probers{T: t, addr: server.Addr, procs: map[int64]*exec.Cmd{}, errs: map[int64]*bytes.Buffer{}}
-	for range racers {
-		p.start()
-	}
+	p := newProcs(t, proberAddr, server.Addr, racers)
 	for range roundsToDie {
 		rdb.Set(ctx, "die", 1, 0)
 		won, err := rdb.BRPop(ctx, time.Minute, "holding").Result()
