@@ -21,7 +21,8 @@ func cluster(t *testing.T) *redis.ClusterClient {
 	var addrs []string
 	var clients []*redis.Client
 	for range nodes {
-		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
+		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
+		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", bus)
 		addrs = append(addrs, s.Addr)
 		clients = append(clients, s.Client(t))
 	}
@@ -55,18 +56,6 @@ func busPort(t *testing.T, c *redis.Client) string {
 		t.Fatal(err)
 	}
 	return conf["cluster-port"]
-}
-
-// freePort returns a port that is free now, for a node that binds it at once.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 func awaitCluster(t *testing.T, nodes []*redis.Client) {

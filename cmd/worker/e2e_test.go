@@ -130,7 +130,7 @@ func foreignProvider(t *testing.T) string {
 		t.Fatal(err)
 	}
 	output(t, command(dir, os.Environ(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"))
-	addr := freeAddr(t)
+	addr := redistest.FreeAddr(t)
 	host, port, _ := net.SplitHostPort(addr)
 	server := command(dir, append(os.Environ(), "HOST="+host, "PORT="+port), "node", "node_modules/@dwmkerr/mock-llm/dist/main.js")
 	log := &bytes.Buffer{}
@@ -206,14 +206,4 @@ func write(t *testing.T, name, text string) {
 	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

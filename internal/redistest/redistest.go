@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
 // arguments are passed on, e.g. "--appendonly", "yes".
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	addr := freeAddr(tb)
+	addr := FreeAddr(tb)
 	_, port, _ := net.SplitHostPort(addr)
 	s := &Server{Addr: addr, dir: tb.TempDir()}
 	s.args = append([]string{
@@ -120,12 +119,14 @@ func (s *Server) ready(limit time.Duration) error {
 	}
 }
 
-func freeAddr(tb testing.TB) string {
+// FreeAddr returns an address of this machine whose port is free now, for a
+// process that binds it at once.
+func FreeAddr(tb testing.TB) string {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatalf("find a free port: %v", err)
 	}
 	defer l.Close()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	return l.Addr().String()
 }
