@@ -67,18 +67,18 @@ type messageEvent struct {
 }
 
 // readMessageEvents puts a stream together up to message_stop. A stream that
-// ends, breaks or falls silent before it is whole where the reason of the
-// message's end had come, since nothing of it comes later.
+// ends, breaks, falls silent or tells of an error before it is whole where the
+// reason of the message's end had come, since nothing of it comes later.
 func (x *exchange) readMessageEvents(s *events) (reading, error) {
 	a := &messageAssembly{left: x.maxBody}
 	tokens := false
 	for !a.ended {
 		e, err := s.next()
-		over := err != nil || e.done()
+		if a.message.StopReason != "" && (err != nil || !e.object || e.isError()) {
+			break // too late to take back what was bought
+		}
 		switch {
-		case over && a.message.StopReason != "":
-			return reading{body: a.body(), tokens: tokens}, nil
-		case errors.Is(err, io.EOF), err == nil && over:
+		case errors.Is(err, io.EOF), err == nil && e.done():
 			return reading{body: a.body(), usage: a.usage(), why: "the stream broke off before its end"}, nil
 		case err != nil:
 			return reading{usage: a.usage()}, err
@@ -89,7 +89,7 @@ func (x *exchange) readMessageEvents(s *events) (reading, error) {
 		switch {
 		case errors.Is(err, errTooLarge), errors.Is(err, errTooMany):
 			return reading{usage: a.usage()}, err
-		case err != nil:
+		case err != nil && a.message.StopReason == "":
 			return reading{body: kept(e.data), usage: a.usage(), why: "the stream holds an event that cannot be read"}, nil
 		}
 		if token {

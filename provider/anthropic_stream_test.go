@@ -222,11 +222,15 @@ func TestCase15_41_MessageStreamsThatAreNoAnswer(t *testing.T) {
 // What is whole without its last words, or came plainly, is an answer.
 func TestMessageStreamsThatAreAnswersAllTheSame(t *testing.T) {
 	for name, text := range map[string]string{
-		"no message_stop":       startEvent + pingEvent + blockEvent + textEvent + doneEvent,
-		"[DONE] in its place":   startEvent + blockEvent + textEvent + doneEvent + "data: [DONE]\n\n",
-		"events of later times": startEvent + "event: new\ndata: {\"type\":\"new\",\"x\":1}\n\n" + blockEvent + textEvent + doneEvent + stopEvent,
-		"a plain answer":        strings.Replace(okMessage, `"input_tokens":3,"output_tokens":1`, `"input_tokens":25,"output_tokens":9`, 1),
-		"carriage returns":      strings.ReplaceAll(startEvent+blockEvent+textEvent+doneEvent+stopEvent, "\n", "\r\n"),
+		"no message_stop":                startEvent + pingEvent + blockEvent + textEvent + doneEvent,
+		"[DONE] in its place":            startEvent + blockEvent + textEvent + doneEvent + "data: [DONE]\n\n",
+		"an error after the end":         startEvent + blockEvent + textEvent + doneEvent + errorEvent("overloaded_error"),
+		"a nameless error after the end": startEvent + blockEvent + textEvent + doneEvent + "data: {\"error\":{\"type\":\"api_error\",\"message\":\"x\"}}\n\n",
+		"no JSON after the end":          startEvent + blockEvent + textEvent + doneEvent + "data: upstream closed\n\n",
+		"odd JSON after the end":         startEvent + blockEvent + textEvent + doneEvent + "data: {\"type\":\"message_delta\",\"usage\":\"none\"}\n\n" + stopEvent,
+		"events of later times":          startEvent + "event: new\ndata: {\"type\":\"new\",\"x\":1}\n\n" + blockEvent + textEvent + doneEvent + stopEvent,
+		"a plain answer":                 strings.Replace(okMessage, `"input_tokens":3,"output_tokens":1`, `"input_tokens":25,"output_tokens":9`, 1),
+		"carriage returns":               strings.ReplaceAll(startEvent+blockEvent+textEvent+doneEvent+stopEvent, "\n", "\r\n"),
 	} {
 		answer, err := serveStream(t, text).Call(t.Context(), streamed())
 		if err != nil || answer.FinishReason != "stop" || answer.Usage != (Usage{InputTokens: 25, OutputTokens: 9}) || !strings.Contains(string(answer.Body), `"content":"hi"`) {

@@ -40,8 +40,9 @@ func (x *exchange) readStream(res *http.Response) (reading, error) {
 
 // readEvents puts a stream together up to its end. These are whole answers: a
 // stream that [DONE] ends, unless only some of its choices ended; one that ends
-// without, if all of its choices did; and one that falls silent, breaks or
-// tells of an error after the last of the choices that were asked for.
+// without, if all of its choices did; and one that falls silent, breaks, tells
+// of an error or sends what is no JSON after the last of the choices that were
+// asked for.
 func (x *exchange) readEvents(s *events) (reading, error) {
 	a := &assembly{left: x.maxBody}
 	tokens := false
@@ -49,10 +50,11 @@ func (x *exchange) readEvents(s *events) (reading, error) {
 		e, err := s.next()
 		switch {
 		case err == nil && !e.done():
-			if failed := e.failure(); failed != nil {
-				if a.complete(x.choices) { // too late to take back what was bought
-					return reading{body: a.body(), tokens: tokens}, nil
-				}
+			failed := e.failure()
+			if (failed != nil || !e.object) && a.complete(x.choices) { // too late to take back what was bought
+				return reading{body: a.body(), tokens: tokens}, nil
+			}
+			if failed != nil {
 				return reading{refusal: failed, usage: a.usage()}, nil
 			}
 			if !e.object {

@@ -55,6 +55,7 @@ func TestStreams(t *testing.T) {
 			strings.ReplaceAll(strings.TrimRight(chunks(`{"index":0,"delta":{"content":"h"}}`, `{"index":0,"delta":{"content":"i"},"finish_reason":"stop"}`), "\n"), "\n\n", "\n"), hi,
 		},
 		"[DONE] at its word":                   {chunks(`{"index":0,"delta":{"content":"hi"}}`) + done, whole(`{"role":"assistant","content":"hi","refusal":null}`, "null")},
+		"no JSON after the end of the choice":  {chunks(`{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}`) + "data: upstream closed\n\n", hi},
 		"an error after the end of the choice": {chunks(`{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}`) + "data: {\"error\":{\"message\":\"late\"}}\n\n", hi},
 		"no index":                             {chunks(`{"delta":{"content":"h"}}`, `{"delta":{"content":"i"},"finish_reason":"stop"}`) + done, hi},
 		"the role again and again": {
