@@ -156,6 +156,8 @@ func (a *Anthropic) Health(ctx context.Context, path string, timeout time.Durati
 			opts = append(opts, option.WithAPIKey(key))
 		}
 		var unread *http.Response // makes the SDK leave the body alone
-		return a.client.Get(ctx, strings.TrimLeft(path, "/"), nil, &unread, opts...)
+		// One slash: with none the path could name another host, and the SDK
+		// refuses the "./" of hostPath.
+		return a.client.Get(ctx, "/"+strings.TrimLeft(path, "/"), nil, &unread, opts...)
 	})
 }

@@ -95,6 +95,11 @@ func TestAnthropicHealth(t *testing.T) {
 	if err != nil || got != 200 || path != "/health" || key != "Bearer sk-ant-secret" {
 		t.Errorf("%d, %v: asked for %q with %q", got, err, path, key)
 	}
+	for other, want := range map[string]string{"/http://127.0.0.1:1/x": "/http://127.0.0.1:1/x", "/x:y": "/x:y"} {
+		if _, err := a.Health(t.Context(), other, patient); err != nil || path != want {
+			t.Errorf("%s: asked for %q: %v", other, path, err)
+		}
+	}
 	status = 503
 	var e *Error
 	if _, err := a.Health(t.Context(), "//health", patient); !errors.As(err, &e) || e.Kind != Unavailable || path != "/health" {
