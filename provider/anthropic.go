@@ -108,7 +108,7 @@ func (a *Anthropic) Call(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, refused
 	}
 	if a.broken != nil {
-		return Answer{}, &Error{Kind: Misconfigured, Scope: ScopeParent, Message: a.broken.Error(), Err: a.broken}
+		return Answer{}, unreachable(a.broken)
 	}
 	w := watchCall(ctx, r)
 	defer w.close()
@@ -118,19 +118,21 @@ func (a *Anthropic) Call(ctx context.Context, r Request) (Answer, error) {
 	}
 	x := &exchange{
 		idempotencyKey: r.IdempotencyKey, maxBody: a.maxResponse,
-		watch: w, streamed: m.streamed, join: (*exchange).readMessageEvents,
+		watch: w, streamed: m.streamed, family: messagesFamily(),
 	}
-	w.listen(m.streamed)
-	var unread *http.Response // makes the SDK leave the body alone
-	err = a.client.Post(w.ctx, "v1/messages", m.body, &unread, a.options(x, m, key)...)
-	if x.response == nil || x.err != nil && x.response.StatusCode < 400 {
-		return Answer{}, x.notAnswered(err)
-	}
-	answer, refusal := x.messageOutcome(time.Now())
+	answer, refusal := x.send(func(ctx context.Context) error {
+		var unread *http.Response // makes the SDK leave the body alone
+		return a.client.Post(ctx, "v1/messages", m.body, &unread, a.options(x, m, key)...)
+	})
 	if refusal != nil {
 		return Answer{}, refusal
 	}
 	return answer, nil
+}
+
+// messagesFamily is the family of the Messages API.
+func messagesFamily() family {
+	return family{(*exchange).readMessageEvents, readMessage, refuseMessage}
 }
 
 // options are those of one call.
@@ -148,7 +150,7 @@ func (a *Anthropic) options(x *exchange, m messages, key string) []option.Reques
 // Health gets a path of the provider's host; see [OpenAI.Health].
 func (a *Anthropic) Health(ctx context.Context, path string, timeout time.Duration) (status int, err error) {
 	if a.broken != nil {
-		return 0, &Error{Kind: Misconfigured, Scope: ScopeParent, Message: a.broken.Error(), Err: a.broken}
+		return 0, unreachable(a.broken)
 	}
 	return askHealth(ctx, timeout, a.key, func(ctx context.Context, key string, h *health) error {
 		opts := []option.RequestOption{option.WithBaseURL(origin(a.base)), option.WithMiddleware(h.roundTrip)}

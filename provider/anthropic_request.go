@@ -76,10 +76,10 @@ func messagesRequest(r Request) (messages, *Error) {
 		return messages{}, &Error{Kind: InvalidRequest, Message: "the Messages API serves chat completions alone"}
 	}
 	t := translation{limits: map[string]int64{}, users: map[string]string{}}
-	if err := t.read(splice(p.body, p.obj, edit{values: p.values, drop: p.drop})); err != nil {
+	if err := t.read(p.encode(variant{mode: asItCame})); err != nil {
 		return messages{}, notCarried(err)
 	}
-	t.out.Stream = r.FirstToken > 0 || r.Idle > 0
+	t.out.Stream = p.streams
 	out, err := encodeJSON(t.out)
 	if err != nil {
 		return messages{}, &Error{Kind: InvalidRequest, Message: "the body of the request cannot be sent", Err: err}

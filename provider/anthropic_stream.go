@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"time"
 )
 
 // messageAssembly puts the events of a streamed message together into the body
@@ -206,21 +205,4 @@ func (a *messageAssembly) body() []byte {
 		return nil
 	}
 	return out
-}
-
-// messageOutcome makes an answer or a classified error of a response that was
-// read.
-func (x *exchange) messageOutcome(now time.Time) (Answer, *Error) {
-	status, h := x.response.StatusCode, x.response.Header
-	switch {
-	case x.refusal != nil:
-		return Answer{}, refuseMessage(status, h, x.refusal, x.usage, now)
-	case x.why != "":
-		return Answer{}, unusable(status, h, x.body, x.usage, x.why)
-	}
-	answer, refusal := readMessage(status, h, x.body, now)
-	if refusal == nil && x.tokens {
-		answer.FirstToken = x.watch.firstToken()
-	}
-	return answer, refusal
 }

@@ -347,12 +347,12 @@ func FuzzMessageStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		w := watchCall(t.Context(), Request{Timeout: patient})
 		defer w.close()
-		x := &exchange{watch: w, maxBody: 1 << 20, response: &http.Response{StatusCode: 200, Header: http.Header{}}}
+		x := &exchange{watch: w, maxBody: 1 << 20, family: messagesFamily(), response: &http.Response{StatusCode: 200, Header: http.Header{}}}
 		x.reading, x.err = x.readMessageEvents(newEvents(strings.NewReader(string(text)), x.maxBody))
 		if x.err != nil {
 			return
 		}
-		answer, refusal := x.messageOutcome(noon)
+		answer, refusal := x.outcome(noon)
 		if refusal == nil && !json.Valid(answer.Body) {
 			t.Fatalf("%s", answer.Body)
 		}

@@ -17,7 +17,7 @@ import (
 // not at the base URL's own path. Headers and key are those of calls.
 func (a *OpenAI) Health(ctx context.Context, path string, timeout time.Duration) (status int, err error) {
 	if a.broken != nil {
-		return 0, &Error{Kind: Misconfigured, Scope: ScopeParent, Message: a.broken.Error(), Err: a.broken}
+		return 0, unreachable(a.broken)
 	}
 	return askHealth(ctx, timeout, a.key, func(ctx context.Context, key string, h *health) error {
 		opts := []option.RequestOption{option.WithBaseURL(origin(a.base)), option.WithMiddleware(h.roundTrip)}

@@ -90,6 +90,11 @@ func parseBase(s string) (*url.URL, error) {
 	return base, nil
 }
 
+// unreachable is the error of a call to a base URL that cannot be one.
+func unreachable(why error) *Error {
+	return &Error{Kind: Misconfigured, Scope: ScopeParent, Message: why.Error(), Err: why}
+}
+
 // Close closes idle connections. Calls in flight are not ended by it.
 func (a *OpenAI) Close() { a.http.CloseIdleConnections() }
 
@@ -110,7 +115,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, &Error{Kind: InvalidRequest, Message: "the body of the request cannot be sent", Err: err}
 	}
 	if a.broken != nil {
-		return Answer{}, &Error{Kind: Misconfigured, Scope: ScopeParent, Message: a.broken.Error(), Err: a.broken}
+		return Answer{}, unreachable(a.broken)
 	}
 	w := watchCall(ctx, r)
 	defer w.close()
@@ -123,7 +128,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 	for learned := false; ; learned = true {
 		x := &exchange{
 			idempotencyKey: r.IdempotencyKey + v.suffix(), maxBody: a.maxResponse,
-			watch: w, streamed: v.streamed(), choices: p.choices(), join: (*exchange).readEvents,
+			watch: w, streamed: v.streamed(), choices: p.choices(), family: chatFamily(),
 		}
 		if r.IdempotencyKey == "" {
 			x.idempotencyKey = ""
@@ -149,16 +154,14 @@ func (a *OpenAI) exchange(x *exchange, key, path string, body []byte) (Answer, *
 	if key != "" {
 		opts = append(opts, option.WithAPIKey(key))
 	}
-	x.watch.listen(x.streamed)
-	var unread *http.Response // makes the SDK leave the body alone
-	err := a.client.Post(x.watch.ctx, path, body, &unread, opts...)
-	if x.response == nil || x.err != nil && x.response.StatusCode < 400 {
-		return Answer{}, x.notAnswered(err)
-	}
-	// What the SDK makes of the response does not matter: it decodes only the
-	// shapes of OpenAI itself.
-	return x.outcome(time.Now())
+	return x.send(func(ctx context.Context) error {
+		var unread *http.Response // makes the SDK leave the body alone
+		return a.client.Post(ctx, path, body, &unread, opts...)
+	})
 }
+
+// chatFamily is the family of OpenAI's chat completions.
+func chatFamily() family { return family{(*exchange).readEvents, readResponse, refuse} }
 
 // endpointPath returns an endpoint as a reference to a base URL that already
 // ends in the version, as the SDKs of the family have it.

@@ -31,7 +31,7 @@ func (x *exchange) readStream(res *http.Response) (reading, error) {
 		body, err := s.whole()
 		return reading{body: body}, err
 	}
-	r, err := x.join(x, s)
+	r, err := x.family.join(x, s)
 	if err == nil {
 		x.drain(s.r)
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -52,6 +53,16 @@ var errTooLarge = errors.New("the response is larger than the limit")
 // maxErrorBody is how much of an error's body is read; the rest is cut off.
 const maxErrorBody = 1 << 20
 
+// family is how the responses of an API family are read.
+type family struct {
+	// join puts the events of a stream together.
+	join func(x *exchange, s *events) (reading, error)
+	// read makes an answer or a classified error of a response that came whole.
+	read func(status int, h http.Header, body []byte, now time.Time) (Answer, *Error)
+	// refuse is the classified error of a response that says no.
+	refuse func(status int, h http.Header, body []byte, u Usage, now time.Time) *Error
+}
+
 // exchange is one request and its response, read to the end.
 type exchange struct {
 	idempotencyKey string
@@ -59,12 +70,23 @@ type exchange struct {
 	watch          *watch
 	streamed       bool // a stream is asked for
 	choices        int  // so are so many choices
-	// join puts the events of a stream together.
-	join func(x *exchange, s *events) (reading, error)
+	family         family
 
 	response *http.Response // nil where none came
 	reading
 	err error // why the body is not whole
+}
+
+// send makes the exchange: post sends the request through the family's SDK, with
+// roundTrip as a middleware. What the SDK makes of the response does not matter:
+// it knows only the shapes of its own provider.
+func (x *exchange) send(post func(ctx context.Context) error) (Answer, *Error) {
+	x.watch.listen(x.streamed)
+	err := post(x.watch.ctx)
+	if x.response == nil || x.err != nil && x.response.StatusCode < 400 {
+		return Answer{}, x.notAnswered(err)
+	}
+	return x.outcome(time.Now())
 }
 
 // roundTrip is the innermost middleware of the SDK. It reads the body itself,
@@ -117,11 +139,11 @@ func (x *exchange) outcome(now time.Time) (Answer, *Error) {
 	status, h := x.response.StatusCode, x.response.Header
 	switch {
 	case x.refusal != nil:
-		return Answer{}, refuse(status, h, x.refusal, x.usage, now)
+		return Answer{}, x.family.refuse(status, h, x.refusal, x.usage, now)
 	case x.why != "":
 		return Answer{}, unusable(status, h, x.body, x.usage, x.why)
 	}
-	answer, refusal := readResponse(status, h, x.body, now)
+	answer, refusal := x.family.read(status, h, x.body, now)
 	if refusal == nil && x.tokens {
 		answer.FirstToken = x.watch.firstToken()
 	}

@@ -33,10 +33,8 @@ func (p parts) find(key []byte) *piece {
 
 // raw returns what stands in a field; nil: it is not there.
 func (p parts) raw(key string) []byte {
-	for _, f := range p {
-		if f.key == key {
-			return f.raw
-		}
+	if f := p.find([]byte(key)); f != nil {
+		return f.raw
 	}
 	return nil
 }
