@@ -123,7 +123,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, unsent(w, err)
 	}
-	about := subject{r.Endpoint, r.Model}
+	about := subjectOf(r, p)
 	v := a.lessons.recall(about, p)
 	for learned := false; ; learned = true {
 		x := &exchange{

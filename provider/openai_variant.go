@@ -97,8 +97,8 @@ func otherLimit(name string) string {
 }
 
 // lessons remembers what a server took after it had refused something else, by
-// endpoint and model, so that it is not asked in vain each time. It forgets
-// after an hour: servers are updated.
+// the subject, so that it is not asked in vain each time. It forgets after an
+// hour: servers are updated.
 type lessons struct {
 	now func() time.Time
 
@@ -106,7 +106,16 @@ type lessons struct {
 	all map[subject]lesson
 }
 
-type subject struct{ endpoint, model string }
+// subject is what a lesson is about. Some servers stream, but neither tool calls
+// nor JSON.
+type subject struct {
+	endpoint, model string
+	tools, format   bool
+}
+
+func subjectOf(r Request, p *parcel) subject {
+	return subject{r.Endpoint, r.Model, !isEmpty(p.field("tools")), !isEmpty(p.field("response_format"))}
+}
 
 // lesson is what a model takes. It names the token limit itself and not the
 // change of it: lines of one batch can have either name.
@@ -124,11 +133,8 @@ const (
 // recall returns the variant to send a parcel as.
 func (l *lessons) recall(s subject, p *parcel) variant {
 	l.mu.Lock()
-	known, ok := l.all[s]
+	known := l.known(s)
 	l.mu.Unlock()
-	if !ok || !l.now().Before(known.until) {
-		known = lesson{}
-	}
 	v := variant{mode: known.mode}
 	if !p.streams {
 		v.mode = asItCame
@@ -139,13 +145,23 @@ func (l *lessons) recall(s subject, p *parcel) variant {
 	return v
 }
 
+// known is what is not forgotten of a subject; the caller holds the lock.
+func (l *lessons) known(s subject) lesson {
+	known := l.all[s]
+	if !l.now().Before(known.until) {
+		return lesson{}
+	}
+	return known
+}
+
 // learn notes that a parcel was taken as a variant. What the variant does not
-// tell stays as it was known.
+// tell stays as it was known. That stream options of the line's own were refused
+// says nothing about those of the adapter.
 func (l *lessons) learn(s subject, v variant, p *parcel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.all[s]
-	if v.mode != asItCame {
+	known := l.known(s)
+	if v.mode != asItCame && !(v.mode == bare && p.field("stream_options") != nil) {
 		known.mode = v.mode
 	}
 	if v.renamed {

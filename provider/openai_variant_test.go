@@ -142,10 +142,72 @@ func TestALessonIsOfItsModelAndForgotten(t *testing.T) {
 		t.Errorf("%d requests after an hour, want 2", n)
 	}
 	for i := range 2 * maxLessons {
-		a.lessons.learn(subject{"e", fmt.Sprint(i)}, variant{}, &parcel{})
+		a.lessons.learn(subject{endpoint: "e", model: fmt.Sprint(i)}, variant{}, &parcel{})
 	}
 	if n := len(a.lessons.all); n > maxLessons {
 		t.Errorf("%d lessons are kept", n)
+	}
+}
+
+// What was forgotten does not come back with what is learnt later.
+func TestANewLessonDoesNotRenewAForgottenOne(t *testing.T) {
+	now := noon
+	l := &lessons{now: func() time.Time { return now }, all: map[subject]lesson{}}
+	s := subject{endpoint: "e", model: "m"}
+	stream := parcelOf(t, `{"max_tokens":1}`, patient)
+	l.learn(s, variant{mode: plain}, stream)
+	now = now.Add(lessonTime)
+	l.learn(s, variant{mode: asItCame, renamed: true}, parcelOf(t, `{"max_tokens":1}`, 0))
+	if got := l.recall(s, stream); got != (variant{renamed: true}) {
+		t.Errorf("recalled %+v", got)
+	}
+}
+
+func parcelOf(t *testing.T, body string, idle time.Duration) *parcel {
+	t.Helper()
+	p, err := newParcel(Request{Endpoint: "/v1/chat/completions", Body: []byte(body), Idle: idle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Some servers refuse to stream only what asks for tools or for JSON, and a
+// line's own stream options are its own fault: neither says anything about the
+// other lines of the model.
+func TestALessonIsOfRequestsOfItsKind(t *testing.T) {
+	const cannot = "Cannot use tools with stream"
+	for name, tt := range map[string]struct {
+		server *picky
+		taught string // the fields of the line that teaches
+		same   mode   // of the next one like it
+	}{
+		"tools":              {refuses(`"tools"`, 500, oaiError(cannot, "", "")), `,"tools":[{}]`, plain},
+		"JSON":               {refuses(`"response_format"`, 400, oaiError("response_format does not support streaming", "", "")), `,"response_format":{"type":"json_object"}`, plain},
+		"own stream options": {refuses(`"odd"`, 400, oaiError("Unknown parameter: 'stream_options.odd'", "stream_options.odd", "unknown_parameter")), `,"stream_options":{"odd":1}`, withUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := tt.server.refuse
+			tt.server.refuse = func(body string) (int, string) {
+				if !strings.Contains(body, streamTrue) {
+					return 0, ""
+				}
+				return inner(body)
+			}
+			a := serve(t, tt.server.ServeHTTP)
+			for i, fields := range []string{tt.taught, "", tt.taught} {
+				tt.server.got = nil
+				r := streamedRequest()
+				r.Body = []byte(`{"messages":[]` + fields + `}`)
+				if _, err := a.Call(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				first := modeOf(strings.Replace(tt.server.got[0], `"odd":1,`, "", 1))
+				if want := []mode{withUsage, withUsage, tt.same}[i]; first != want {
+					t.Errorf("line %d: sent %q first, want %v", i+1, tt.server.got, want)
+				}
+			}
+		})
 	}
 }
 
