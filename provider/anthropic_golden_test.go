@@ -20,11 +20,7 @@ import (
 // stream as it does plain.
 func TestStreamedAndPlainMessagesAreTheSame(t *testing.T) {
 	start := time.Unix(1_770_000_000, 0)
-	s := sim.New(sim.Script{}, sim.Options{Now: func() time.Time { return start }})
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := running(t, sim.Script{}, sim.Options{Now: func() time.Time { return start }})
 	transport := &dice{&http.Transport{}, rand.New(rand.NewPCG(3, 4))}
 	defer transport.base.CloseIdleConnections()
 	a := provider.NewAnthropic(provider.AnthropicOptions{BaseURL: s.URL(), HTTPClient: &http.Client{Transport: transport}})
@@ -96,7 +92,7 @@ func TestSilenceInMessagesIsNoticedByItsOwnLimit(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, a := startSim(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{tt.fault}}})
+			s, a := simulatedMessages(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{tt.fault}}})
 			_, err := a.Call(t.Context(), limited(tt.first, tt.idle))
 			var e *provider.Error
 			if !errors.As(err, &e) || e.Kind != provider.Timeout || !errors.Is(err, provider.ErrStalled) || !strings.Contains(e.Message, tt.says) {
@@ -117,7 +113,7 @@ func TestCase15_41_MessagesThatBreakOff(t *testing.T) {
 		{Kind: sim.StreamError, AfterTokens: 2},
 		{Kind: sim.StreamError},
 	} {
-		_, a := startSim(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{f}}})
+		_, a := simulatedMessages(t, sim.Script{Default: sim.Behaviour{Faults: []sim.Fault{f}}})
 		for _, limit := range []time.Duration{0, never} {
 			_, err := a.Call(t.Context(), limited(limit, limit))
 			var e *provider.Error
@@ -130,7 +126,7 @@ func TestCase15_41_MessagesThatBreakOff(t *testing.T) {
 
 // What the simulator streams is what the API's own SDK can put together.
 func TestSimulatorStreamsTheMessagesAPI(t *testing.T) {
-	s, _ := startSim(t, sim.Script{})
+	s, _ := simulatedMessages(t, sim.Script{})
 	client := anthropic.NewClient(option.WithoutEnvironmentDefaults(), option.WithAPIKey("k"),
 		option.WithBaseURL(strings.TrimSuffix(s.URL(), "/v1")), option.WithMaxRetries(0))
 	stream := client.Messages.NewStreaming(t.Context(), anthropic.MessageNewParams{

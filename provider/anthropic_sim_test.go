@@ -14,77 +14,17 @@ import (
 	"nightshift/provider"
 )
 
-// startSim starts a simulator and an adapter for its Messages API.
-func startSim(t *testing.T, script sim.Script) (*sim.Server, *provider.Anthropic) {
+// simulatedMessages is a simulator and an adapter for its Messages API.
+func simulatedMessages(t *testing.T, script sim.Script) (*sim.Server, *provider.Anthropic) {
 	t.Helper()
-	s := sim.New(script, sim.Options{})
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	s := running(t, script, sim.Options{})
 	a := provider.NewAnthropic(provider.AnthropicOptions{BaseURL: s.URL()})
-	t.Cleanup(func() {
-		a.Close()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(a.Close)
 	return s, a
 }
 
 func chat(model, body string) provider.Request {
 	return provider.Request{Endpoint: "/v1/chat/completions", Model: model, Timeout: time.Minute, Body: []byte(body)}
-}
-
-// The simulator's faults are what they are called in the other API's shape too.
-func TestSimulatorsFaultsInTheMessagesAPI(t *testing.T) {
-	want := map[sim.Kind]provider.Error{
-		sim.Unavailable:  {Kind: provider.Unavailable, StatusCode: 503},
-		sim.ServerError:  {Kind: provider.Unavailable, StatusCode: 500},
-		sim.Overloaded:   {Kind: provider.Unavailable, StatusCode: 529},
-		sim.RateLimited:  {Kind: provider.RateLimited, StatusCode: 429, RetryAfter: 2 * time.Second},
-		sim.Reset:        {Kind: provider.Unavailable},
-		sim.Garbage:      {Kind: provider.Unavailable, StatusCode: 200},
-		sim.HTML:         {Kind: provider.Unavailable, StatusCode: 200},
-		sim.EmptyChoices: {Kind: provider.Unavailable, StatusCode: 200},
-		sim.Filter:       {Kind: provider.ContentFiltered, StatusCode: 400},
-		sim.Refusal:      {Kind: provider.ContentFiltered, StatusCode: 200},
-		sim.Quota:        {Kind: provider.QuotaExhausted, Scope: provider.ScopeParent, StatusCode: 429},
-		sim.Unauthorized: {Kind: provider.Misconfigured, Scope: provider.ScopeParent, StatusCode: 401},
-		sim.UnknownModel: {Kind: provider.Misconfigured, Scope: provider.ScopeModel, StatusCode: 404},
-		sim.Context:      {Kind: provider.ContextExceeded, StatusCode: 400},
-		sim.BadRequest:   {Kind: provider.InvalidRequest, StatusCode: 400},
-		sim.Hang:         {Kind: provider.Timeout},
-		sim.Slow:         {Kind: provider.Timeout},
-	}
-	script := sim.Script{Models: map[string]sim.Behaviour{}}
-	for kind := range want {
-		f := sim.Fault{Kind: kind}
-		if kind == sim.RateLimited {
-			f.RetryAfter, f.RetryIn = sim.RetryMS, 2*time.Second
-		}
-		if kind == sim.Slow {
-			f.Delay = time.Hour
-		}
-		script.Models[string(kind)] = sim.Behaviour{Faults: []sim.Fault{f}}
-	}
-	s, a := startSim(t, script)
-	for kind, w := range want {
-		r := chat(string(kind), `{"messages":[{"role":"user","content":"hello"}]}`)
-		if w.Kind == provider.Timeout {
-			r.Timeout = 50 * time.Millisecond
-		}
-		_, err := a.Call(t.Context(), r)
-		var got *provider.Error
-		if !errors.As(err, &got) || got.Kind != w.Kind || got.Scope != w.Scope || got.StatusCode != w.StatusCode || got.RetryAfter != w.RetryAfter {
-			t.Errorf("%s: %+v", kind, err)
-		}
-		if w.StatusCode != 0 && w.StatusCode != 200 && got != nil && !strings.HasPrefix(got.RequestID, "sim-") {
-			t.Errorf("%s: request ID %q", kind, got.RequestID)
-		}
-	}
-	if n := s.Counts().Calls; n != int64(len(want)) {
-		t.Errorf("%d calls for %d", n, len(want))
-	}
 }
 
 // completion is a chat completion as a user of the results reads it.
@@ -137,7 +77,7 @@ func ask(t *testing.T, a *provider.Anthropic, r provider.Request) (completion, p
 }
 
 func TestRoundTripsThroughTheMessagesAPI(t *testing.T) {
-	_, a := startSim(t, sim.Script{})
+	_, a := simulatedMessages(t, sim.Script{})
 	long := strings.Repeat("日本語🎉", 40)
 	for name, tt := range map[string]struct{ body, content, finish string }{
 		"text":          {`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}`, "echo: three", "stop"},
@@ -157,7 +97,7 @@ func TestRoundTripsThroughTheMessagesAPI(t *testing.T) {
 }
 
 func TestToolsThroughTheMessagesAPI(t *testing.T) {
-	_, a := startSim(t, sim.Script{})
+	_, a := simulatedMessages(t, sim.Script{})
 	c, _ := ask(t, a, chat("m", `{"messages":[{"role":"user","content":"Köln"}],"tools":[{"type":"function","function":{"name":"weather"}}],"tool_choice":"required"}`))
 	first := c.Choices[0]
 	if first.FinishReason != "tool_calls" || len(first.Message.ToolCalls) != 1 {
@@ -181,7 +121,7 @@ func TestToolsThroughTheMessagesAPI(t *testing.T) {
 
 // The simulator's answers and errors are what the API's own SDK takes them for.
 func TestSimulatorSpeaksTheMessagesAPI(t *testing.T) {
-	s, _ := startSim(t, sim.Script{Models: map[string]sim.Behaviour{"down": {Faults: []sim.Fault{{Kind: sim.Overloaded}}}}})
+	s, _ := simulatedMessages(t, sim.Script{Models: map[string]sim.Behaviour{"down": {Faults: []sim.Fault{{Kind: sim.Overloaded}}}}})
 	client := anthropic.NewClient(option.WithoutEnvironmentDefaults(), option.WithAPIKey("k"),
 		option.WithBaseURL(strings.TrimSuffix(s.URL(), "/v1")), option.WithMaxRetries(0))
 	params := anthropic.MessageNewParams{
@@ -201,7 +141,7 @@ func TestSimulatorSpeaksTheMessagesAPI(t *testing.T) {
 // What the API refuses the simulator refuses, so that a translation which sends
 // it shows.
 func TestSimulatorRefusesWhatTheMessagesAPIRefuses(t *testing.T) {
-	s, _ := startSim(t, sim.Script{})
+	s, _ := simulatedMessages(t, sim.Script{})
 	pinned := provider.NewAnthropic(provider.AnthropicOptions{BaseURL: s.URL(), Headers: map[string]string{"anthropic-version": "2026-10-21"}})
 	defer pinned.Close()
 	_, err := pinned.Call(t.Context(), chat("m", `{"messages":[{"role":"user","content":"x"}],"temperature":0.2}`))

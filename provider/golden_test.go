@@ -117,11 +117,7 @@ func TestStreamedAndPlainAnswersAreTheSame(t *testing.T) {
 		t.Fatalf("%d requests in the suite, want fifty", len(suite))
 	}
 	start := time.Unix(1_770_000_000, 0)
-	s := sim.New(sim.Script{}, sim.Options{Now: func() time.Time { return start }})
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := running(t, sim.Script{}, sim.Options{Now: func() time.Time { return start }})
 	transport := &dice{&http.Transport{}, rand.New(rand.NewPCG(1, 2))}
 	defer transport.base.CloseIdleConnections()
 	a := provider.NewOpenAI(provider.OpenAIOptions{BaseURL: s.URL(), HTTPClient: &http.Client{Transport: transport}})

@@ -1,7 +1,9 @@
 package provider_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +11,8 @@ import (
 	"nightshift/provider"
 )
 
-// The simulator's faults are what they are called: tests and rehearsals rely
-// on the adapter to take each for what it stands for.
+// The simulator's faults are what they are called, in the shape of either API:
+// tests and rehearsals rely on the adapters to take each for what it stands for.
 func TestSimulatorsFaultsAreWhatTheySay(t *testing.T) {
 	want := map[sim.Kind]provider.Error{
 		sim.Unavailable:  {Kind: provider.Unavailable, StatusCode: 503},
@@ -44,31 +46,35 @@ func TestSimulatorsFaultsAreWhatTheySay(t *testing.T) {
 		}
 		script.Models[string(kind)] = sim.Behaviour{Faults: []sim.Fault{f}}
 	}
-	s := sim.New(script, sim.Options{})
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	a := provider.NewOpenAI(provider.OpenAIOptions{BaseURL: s.URL()})
-	defer a.Close()
-	call := func(model string) (provider.Answer, error) {
-		limit := time.Minute
-		if want[sim.Kind(model)].Kind == provider.Timeout {
-			limit = 50 * time.Millisecond
-		}
-		return a.Call(t.Context(), provider.Request{
-			Endpoint: "/v1/chat/completions", Model: model, Timeout: limit,
-			Body: []byte(`{"messages":[{"role":"user","content":"hello"}]}`),
+	s, openai := simulated(t, script)
+	s2, anthropic := simulatedMessages(t, script)
+	for _, family := range []struct {
+		name string
+		*sim.Server
+		call func(context.Context, provider.Request) (provider.Answer, error)
+	}{{"openai", s, openai.Call}, {"anthropic", s2, anthropic.Call}} {
+		t.Run(family.name, func(t *testing.T) {
+			for kind, w := range want {
+				r := chat(string(kind), `{"messages":[{"role":"user","content":"hello"}]}`)
+				if w.Kind == provider.Timeout {
+					r.Timeout = 50 * time.Millisecond
+				}
+				_, err := family.call(t.Context(), r)
+				var got *provider.Error
+				if !errors.As(err, &got) || got.Kind != w.Kind || got.Scope != w.Scope || got.StatusCode != w.StatusCode || got.RetryAfter != w.RetryAfter {
+					t.Errorf("%s: %+v", kind, err)
+				}
+				if w.StatusCode != 0 && w.StatusCode != 200 && got != nil && !strings.HasPrefix(got.RequestID, "sim-") {
+					t.Errorf("%s: request ID %q", kind, got.RequestID)
+				}
+			}
+			answer, err := family.call(t.Context(), chat("healthy", `{"messages":[{"role":"user","content":"hello"}]}`))
+			if err != nil || answer.FinishReason != "stop" || answer.Usage.OutputTokens == 0 || answer.RequestID == "" {
+				t.Errorf("healthy: %+v, %v", answer, err)
+			}
+			if n := family.Counts().Calls; n != int64(len(want))+1 {
+				t.Errorf("%d calls for %d", n, len(want)+1)
+			}
 		})
-	}
-	for kind, w := range want {
-		_, err := call(string(kind))
-		var got *provider.Error
-		if !errors.As(err, &got) || got.Kind != w.Kind || got.Scope != w.Scope || got.StatusCode != w.StatusCode || got.RetryAfter != w.RetryAfter {
-			t.Errorf("%s: %+v", kind, err)
-		}
-	}
-	if answer, err := call("healthy"); err != nil || answer.FinishReason != "stop" || answer.Usage.OutputTokens == 0 || answer.RequestID == "" {
-		t.Errorf("healthy: %+v, %v", answer, err)
 	}
 }

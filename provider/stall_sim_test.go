@@ -10,20 +10,27 @@ import (
 	"nightshift/provider"
 )
 
-// simulated is a simulator and an adapter for it.
-func simulated(t *testing.T, script sim.Script) (*sim.Server, *provider.OpenAI) {
+// running is a simulator that is started.
+func running(t *testing.T, script sim.Script, o sim.Options) *sim.Server {
 	t.Helper()
-	s := sim.New(script, sim.Options{})
+	s := sim.New(script, o)
 	if err := s.Start("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	a := provider.NewOpenAI(provider.OpenAIOptions{BaseURL: s.URL()})
 	t.Cleanup(func() {
-		a.Close()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return s
+}
+
+// simulated is a simulator and an adapter for its chat completions.
+func simulated(t *testing.T, script sim.Script) (*sim.Server, *provider.OpenAI) {
+	t.Helper()
+	s := running(t, script, sim.Options{})
+	a := provider.NewOpenAI(provider.OpenAIOptions{BaseURL: s.URL()})
+	t.Cleanup(a.Close)
 	return s, a
 }
 
