@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -29,9 +28,8 @@ type AnthropicOptions struct {
 	// HTTPClient replaces the adapter's own. Redirects are never followed, and
 	// its Timeout should be 0: the limit is the request's.
 	HTTPClient *http.Client
-	// UserAgent replaces "nightshift".
-	UserAgent string
-	// MaxResponse limits an answer, in bytes. Defaults to 64 MiB.
+	// MaxResponse limits an answer, in bytes; of a streamed one what is kept of
+	// the stream. Defaults to 64 MiB.
 	MaxResponse int64
 }
 
@@ -70,7 +68,7 @@ func NewAnthropic(o AnthropicOptions) *Anthropic {
 		option.WithHTTPClient(a.http),
 		option.WithMaxRetries(0),      // a retry is a purchase; the ladder decides on it
 		option.WithoutOpenTelemetry(), // its spans can carry prompts
-		option.WithHeader("User-Agent", cmp.Or(o.UserAgent, "nightshift")),
+		option.WithHeader("User-Agent", "nightshift"),
 	}
 	for name, values := range query {
 		opts = append(opts, option.WithQuery(name, values[0]))

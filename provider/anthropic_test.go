@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -166,10 +165,7 @@ func TestAnthropicChoosesTheVersionByTheRequest(t *testing.T) {
 }
 
 func TestAnthropicWithoutAUsableKeyIsMisconfigured(t *testing.T) {
-	for name, key := range map[string]func(context.Context) (string, error){
-		"unreadable": func(context.Context) (string, error) { return "", os.ErrNotExist },
-		"two lines":  func(context.Context) (string, error) { return "sk-a\nsk-b", nil },
-	} {
+	for name, key := range unusableKeys {
 		t.Run(name, func(t *testing.T) {
 			a := serveMessages(t, func(http.ResponseWriter, *http.Request) { t.Error("a call was sent") },
 				func(o *AnthropicOptions) { o.Key = key })

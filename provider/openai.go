@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -28,8 +27,6 @@ type OpenAIOptions struct {
 	// HTTPClient replaces the adapter's own. Redirects are never followed, and
 	// its Timeout should be 0: the limit is the request's.
 	HTTPClient *http.Client
-	// UserAgent replaces "nightshift".
-	UserAgent string
 	// MaxResponse limits an answer, in bytes; of a streamed one what is kept of
 	// the stream. Defaults to 64 MiB.
 	MaxResponse int64
@@ -61,7 +58,7 @@ func NewOpenAI(o OpenAIOptions) *OpenAI {
 		option.WithBaseURL(o.BaseURL),
 		option.WithHTTPClient(a.http),
 		option.WithMaxRetries(0), // a retry is a purchase; the ladder decides on it
-		option.WithHeader("User-Agent", cmp.Or(o.UserAgent, "nightshift")),
+		option.WithHeader("User-Agent", "nightshift"),
 	}
 	base, err := parseBase(o.BaseURL)
 	a.base, a.broken = base, err

@@ -154,11 +154,14 @@ func TestCallAsksForTheKeyEachTime(t *testing.T) {
 	}
 }
 
+// unusableKeys are sources of a key that cannot be sent.
+var unusableKeys = map[string]func(context.Context) (string, error){
+	"unreadable": func(context.Context) (string, error) { return "", os.ErrNotExist },
+	"two lines":  func(context.Context) (string, error) { return "sk-a\nsk-b", nil },
+}
+
 func TestCallWithoutAUsableKeyIsMisconfigured(t *testing.T) {
-	for name, key := range map[string]func(context.Context) (string, error){
-		"unreadable": func(context.Context) (string, error) { return "", os.ErrNotExist },
-		"two lines":  func(context.Context) (string, error) { return "sk-a\nsk-b", nil },
-	} {
+	for name, key := range unusableKeys {
 		t.Run(name, func(t *testing.T) {
 			a := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a call was sent") },
 				func(o *OpenAIOptions) { o.Key = key })
