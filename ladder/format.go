@@ -11,7 +11,7 @@ import (
 	"nightshift/provider"
 )
 
-// chatEndpoint is where response_format belongs.
+// chatEndpoint is that of probes, and the one that takes a response_format.
 const chatEndpoint = "/v1/chat/completions"
 
 // lineFormat is the response_format of a line's own body.

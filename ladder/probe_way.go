@@ -14,8 +14,6 @@ import (
 // probeBody is the short prompt: a purchase, and so the smallest one.
 var probeBody = json.RawMessage(`{"messages":[{"role":"user","content":"ping"}],"max_tokens":1}`)
 
-const probeEndpoint = "/v1/chat/completions"
-
 // HealthChecker is a [Caller] that can also get a path of its provider's host.
 type HealthChecker interface {
 	// Health returns a 2xx, or a *provider.Error.
@@ -35,7 +33,7 @@ type way struct {
 // newWay is what the model's configuration names, else the short prompt.
 func newWay(m config.Model, c Caller) (way, error) {
 	w := way{caller: c, price: m.Price, path: m.Probe.Get}
-	w.request = provider.Request{Endpoint: probeEndpoint, Model: m.Name, Body: probeBody, Timeout: silence(m)}
+	w.request = provider.Request{Endpoint: chatEndpoint, Model: m.Name, Body: probeBody, Timeout: silence(m)}
 	if w.path != "" {
 		w.price = nil // no call
 		var can bool

@@ -1,7 +1,6 @@
 package ladder
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -42,8 +41,11 @@ func (a *attempt) shorten(r *rung, target int) bool {
 	if len(drop) == 0 {
 		return false
 	}
-	kept := withoutIndices(c.Messages, drop)
-	body, err := provider.ReplaceField(a.r.Body, "messages", array(kept))
+	messages, err := encode(withoutIndices(c.Messages, drop))
+	if err != nil {
+		return false
+	}
+	body, err := provider.ReplaceField(a.r.Body, "messages", messages)
 	if err != nil {
 		return false
 	}
@@ -115,17 +117,4 @@ func withoutIndices(all []json.RawMessage, drop []int) (kept []json.RawMessage) 
 		kept = append(kept, m)
 	}
 	return kept
-}
-
-// array is a JSON array of values that are JSON already.
-func array(values []json.RawMessage) json.RawMessage {
-	return slices.Concat([]byte{'['}, bytes.Join(asBytes(values), []byte{','}), []byte{']'})
-}
-
-func asBytes(values []json.RawMessage) [][]byte {
-	out := make([][]byte, len(values))
-	for i, v := range values {
-		out[i] = v
-	}
-	return out
 }
