@@ -236,7 +236,7 @@ func TestOpenBreakersDefer(t *testing.T) {
 	same(t, "first refused", out.Progress.FirstRefused, epoch)
 	same(t, "calls", len(out.Progress.Calls), 0)
 	same(t, "avoided", len(b.avoided), 2)
-	same(t, "waits for", First(out.Waits).Model, "p/b")
+	same(t, "waits for", first(out.Waits).Model, "p/b")
 
 	r.Progress = out.Progress
 	b.pass(time.Hour)

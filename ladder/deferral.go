@@ -43,7 +43,7 @@ type Deferring struct {
 // before that; then it is the first one at or after the deadline.
 func DeferUntil(d Deferring) time.Time {
 	soonest := ceilSecond(d.Now.Add(1))
-	at := later(ceilSecond(d.until(First(d.Waits))), soonest)
+	at := later(ceilSecond(d.until(first(d.Waits))), soonest)
 	at = at.Add(scale(d.Spread, d.Random).Truncate(time.Second))
 	if d.Deadline.IsZero() || !at.After(d.Deadline) {
 		return at
@@ -56,30 +56,30 @@ func DeferUntil(d Deferring) time.Time {
 
 // until is when the first of the waits ends; one without a time ends after
 // MaxCooldown, which can be before the others.
-func (d Deferring) until(first Wait) time.Time {
+func (d Deferring) until(soonest Wait) time.Time {
 	unknown := d.Now.Add(d.MaxCooldown)
-	if first.Until.IsZero() {
+	if soonest.Until.IsZero() {
 		return unknown
 	}
 	for _, w := range d.Waits {
-		if w.Until.IsZero() && unknown.Before(first.Until) {
+		if w.Until.IsZero() && unknown.Before(soonest.Until) {
 			return unknown
 		}
 	}
-	return first.Until
+	return soonest.Until
 }
 
-// First returns the wait that ends first. One
-// without a time comes last; without waits it is the zero Wait.
-func First(waits []Wait) Wait {
-	var first Wait
+// first returns the wait that ends first. One without a time comes last;
+// without waits it is the zero Wait.
+func first(waits []Wait) Wait {
+	var best Wait
 	for i, w := range waits {
-		sooner := !w.Until.IsZero() && (first.Until.IsZero() || w.Until.Before(first.Until))
+		sooner := !w.Until.IsZero() && (best.Until.IsZero() || w.Until.Before(best.Until))
 		if i == 0 || sooner {
-			first = w
+			best = w
 		}
 	}
-	return first
+	return best
 }
 
 // Cause returns the wait that people are told of: the first that ends of those
@@ -95,7 +95,7 @@ func Cause(waits []Wait) Wait {
 	if len(causes) == 0 {
 		causes = waits
 	}
-	return First(causes)
+	return first(causes)
 }
 
 // Spread returns how far waiters that wake together are spread, so that they

@@ -65,9 +65,9 @@ type Ladder struct {
 	parks        Parks
 	prober       *Prober
 	router       *Router
-	goal, own    Weights // zero: as written
-	demotes      bool    // quality.action: demote
-	maxInvalid   int     // per cent
+	goal, own    config.Weights // zero: as written
+	demotes      bool           // quality.action: demote
+	maxInvalid   int            // per cent
 	sleeper      Sleeper
 	now          func() time.Time
 	rand         func() float64
@@ -108,7 +108,7 @@ func New(o Options) (*Ladder, error) {
 		nextOnFilter: o.Ladder.OnFilter == "next",
 		truncates:    o.Ladder.OnContext == "truncate",
 		breakers:     o.Breakers, parks: o.Parks, prober: o.Prober, router: o.Router, sleeper: o.Sleeper,
-		own: Weights(o.Ladder.Weights), demotes: o.Ladder.Quality.Action == "demote", maxInvalid: o.Ladder.Quality.Invalid,
+		own: o.Ladder.Weights, demotes: o.Ladder.Quality.Action == "demote", maxInvalid: o.Ladder.Quality.Invalid,
 		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,
 	}
 	l.setDefaults()

@@ -7,18 +7,12 @@ import (
 	"nightshift/config"
 )
 
-// Weights say how much a ladder's goal cares for each figure. Only their ratios
-// matter.
-type Weights struct {
-	Success, Latency, Cost float64
-}
-
 // goals are the weights of the goals that have a name (design section 7).
-var goals = map[string]Weights{
-	"balanced":    {.4, .3, .3},
-	"speed":       {.2, .6, .2},
-	"cost":        {.2, .2, .6},
-	"reliability": {.7, .2, .1},
+var goals = map[string]config.Weights{
+	"balanced":    {Success: .4, Latency: .3, Cost: .3},
+	"speed":       {Success: .2, Latency: .6, Cost: .2},
+	"cost":        {Success: .2, Latency: .2, Cost: .6},
+	"reliability": {Success: .7, Latency: .2, Cost: .1},
 }
 
 // explore is the share of choices that try another model first, so that a model
@@ -46,8 +40,8 @@ type candidate struct {
 
 // rank puts the candidates in the order of the weights, best first; without
 // weights, they stay as they are. Equals stay as they are too.
-func rank(all []candidate, w Weights) {
-	if w == (Weights{}) {
+func rank(all []candidate, w config.Weights) {
+	if w == (config.Weights{}) {
 		return
 	}
 	fastest, cheapest := best(all, func(c candidate) float64 { return c.latency }), best(all, func(c candidate) float64 { return c.cost })
@@ -126,7 +120,7 @@ func typical(p *config.Price) float64 {
 }
 
 // weights are those of the line's goal, or of the ladder's.
-func (l *Ladder) weights(goal string) Weights {
+func (l *Ladder) weights(goal string) config.Weights {
 	switch goal {
 	case "":
 		return l.goal
@@ -177,7 +171,7 @@ func place(order, places []int, all []candidate) {
 
 // explores says whether another model may be tried first: where figures decide.
 func (l *Ladder) explores(goal string, all []candidate) bool {
-	return l.weights(goal) != (Weights{}) || slices.ContainsFunc(all, func(c candidate) bool { return c.demoted })
+	return l.weights(goal) != (config.Weights{}) || slices.ContainsFunc(all, func(c candidate) bool { return c.demoted })
 }
 
 func (l *Ladder) candidate(r *rung, now time.Time) candidate {
@@ -191,7 +185,7 @@ func (l *Ladder) candidate(r *rung, now time.Time) candidate {
 
 // tellQuality logs when a model's answers become too bad for this ladder, and
 // when they are good again.
-func (l *Ladder) tellQuality(r *rung, f Figures, invalid bool) {
+func (l *Ladder) tellQuality(r *rung, f figures, invalid bool) {
 	if r.invalid.Load() == invalid || !r.invalid.CompareAndSwap(!invalid, invalid) {
 		return
 	}

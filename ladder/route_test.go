@@ -79,9 +79,9 @@ func TestRankKeepsEveryCandidate(t *testing.T) {
 		for i := range all {
 			all[i].index = i
 		}
-		w := rapid.SampledFrom([]Weights{{}, goals["cost"], goals["speed"], {Cost: 1}}).Draw(t, "weights")
+		w := rapid.SampledFrom([]config.Weights{{}, goals["cost"], goals["speed"], {Cost: 1}}).Draw(t, "weights")
 		rank(all, w)
-		if w == (Weights{}) && !slices.IsSorted(indexes(all)) {
+		if w == (config.Weights{}) && !slices.IsSorted(indexes(all)) {
 			t.Fatal("moved without weights")
 		}
 		demote(all)
@@ -184,7 +184,7 @@ func TestTwoPercentOfTheChoicesExplore(t *testing.T) {
 	}
 	same(t, "explored", explored, 20)
 	l.rand = func() float64 { return 0 }
-	l.goal = Weights{}
+	l.goal = config.Weights{}
 	order, _ := l.route(line(), b.Now())
 	equal(t, "in the written order nobody explores", order, []int{0, 1})
 }
@@ -211,17 +211,17 @@ func TestAModelOfInvalidAnswersIsTold_AndDemoted(t *testing.T) {
 		l := b.ladder(c)
 		v := verdicts{"p/a": {3, 9}}
 		l.router.verdicts = v
-		l.router.Exchange(t.Context())
+		l.router.exchange(t.Context())
 		same(t, "nine say nothing", b.run(l, line()).Answer.Model, "p/a")
 		v["p/a"] = [2]int{13, 50}
-		l.router.Exchange(t.Context())
+		l.router.exchange(t.Context())
 		out := b.run(l, line())
 		same(t, action, out.Answer.Model, want)
 		same(t, "degraded", out.Answer.Degraded, action == "demote")
 		b.run(l, line())
 		same(t, "told once", strings.Count(b.log.String(), "too many of the model's answers are invalid"), 1)
 		v["p/a"] = [2]int{12, 50}
-		l.router.Exchange(t.Context())
+		l.router.exchange(t.Context())
 		same(t, "recovered", b.run(l, line()).Answer.Model, "p/a")
 		same(t, "told", strings.Count(b.log.String(), "good enough again"), 1)
 	}
@@ -236,17 +236,17 @@ func TestWorkersShareTheirFigures(t *testing.T) {
 	one.observe(key, breaker.Report{Outcome: breaker.Success, Latency: 3 * time.Second})
 	one.observe(key, breaker.Report{Outcome: breaker.None, Latency: time.Hour})
 	same(t, "seen here at once", one.figures(key).latency(), 3000)
-	one.Exchange(t.Context())
-	two.Exchange(t.Context())
+	one.exchange(t.Context())
+	two.exchange(t.Context())
 	same(t, "seen there", two.figures(key).latency(), 3000)
 	two.observe(key, breaker.Report{Outcome: breaker.Failure})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	two.Exchange(ended)
+	two.exchange(ended)
 	before := two.figures(key).success(time.Now())
-	two.Exchange(t.Context())
+	two.exchange(t.Context())
 	same(t, "a failed exchange loses nothing", two.figures(key).success(time.Now()), before)
-	one.Exchange(t.Context())
+	one.exchange(t.Context())
 	if s := one.figures(key).success(time.Now()); s > .6 {
 		t.Errorf("success elsewhere %v", s)
 	}

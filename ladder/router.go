@@ -44,10 +44,10 @@ type known struct {
 	judged, invalid int
 }
 
-// exchange is how often samples are exchanged, and exchangeLimit how long one
+// exchangeEvery is how often samples are exchanged, and exchangeLimit how long one
 // exchange may take.
 const (
-	exchange      = time.Second
+	exchangeEvery = time.Second
 	exchangeLimit = 2 * time.Second
 )
 
@@ -79,22 +79,22 @@ func NewRouter(o RouterOptions) *Router {
 
 // Run exchanges samples until ctx is done, and those that are left then.
 func (r *Router) Run(ctx context.Context) {
-	tick := time.NewTicker(exchange)
+	tick := time.NewTicker(exchangeEvery)
 	defer tick.Stop()
 	for {
-		r.Exchange(ctx)
+		r.exchange(ctx)
 		select {
 		case <-ctx.Done():
-			r.Exchange(context.WithoutCancel(ctx))
+			r.exchange(context.WithoutCancel(ctx))
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// Exchange gives this process's samples to the store and takes the fleet's.
+// exchange gives this process's samples to the store and takes the fleet's.
 // While the store does not answer, samples wait and decide here alone.
-func (r *Router) Exchange(ctx context.Context) {
+func (r *Router) exchange(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeLimit)
 	defer cancel()
 	var err error
@@ -162,24 +162,24 @@ func (r *Router) observe(k breaker.Key, rep breaker.Report) {
 }
 
 // figures are what is known of a model.
-func (r *Router) figures(k breaker.Key) Figures {
+func (r *Router) figures(k breaker.Key) figures {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m := r.models[k]
 	if m == nil {
-		return Figures{}
+		return figures{}
 	}
-	return Figures{Averages: m.fleet.then(m.sent).then(m.since), Judged: m.judged, Invalid: m.invalid}
+	return figures{Averages: m.fleet.then(m.sent).then(m.since), Judged: m.judged, Invalid: m.invalid}
 }
 
-// Figures are what is known of a model.
-type Figures struct {
+// figures are what is known of a model.
+type figures struct {
 	Averages
 	Judged, Invalid int // of its last answers; see breaker.Status
 }
 
 // tooManyInvalid says that more than so many per cent of the judged answers
 // were invalid.
-func (f Figures) tooManyInvalid(percent int) bool {
+func (f figures) tooManyInvalid(percent int) bool {
 	return f.Judged >= minJudged && 100*f.Invalid > percent*f.Judged
 }
