@@ -166,14 +166,21 @@ func (h *handler) ended(v batch.Verdict) {
 	}
 }
 
+// request is the line as this worker's attempt sees it.
 func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
+	r := lineRequest(l.Ref, b)
+	r.Margin = margin(b.Outstanding, life(b.Description))
+	r.Retries, r.Stop = h.queue.Retries, h.stop
+	return r
+}
+
+// lineRequest is a line with its batch and progress, whoever answers it.
+func lineRequest(ref batch.Ref, b batch.Begun) ladder.Request {
 	return ladder.Request{
-		Batch: l.Ref.Batch, Line: l.Ref.Line, Generation: l.Ref.Generation,
+		Batch: ref.Batch, Line: ref.Line, Generation: ref.Generation,
 		CustomID: b.Line.CustomID, Endpoint: b.Line.Endpoint, Body: b.Line.Body,
 		Metadata: b.Line.Metadata, Schema: b.Line.Schema, Rung: b.Line.Rung, Goal: b.Line.Goal, NoProbe: b.Line.NoProbe,
-		Rehearsal: b.Description.Rehearsal,
-		Deadline:  b.Description.Deadline, Margin: margin(b.Outstanding, life(b.Description)),
-		Retries: h.queue.Retries, Progress: toLadder(b.Progress), Stop: h.stop,
+		Rehearsal: b.Description.Rehearsal, Deadline: b.Description.Deadline, Progress: toLadder(b.Progress),
 	}
 }
 

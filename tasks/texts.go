@@ -61,13 +61,12 @@ func (k *Keeper) nearDeadline(backlogs []batch.Backlog) []batch.Backlog {
 			with = append(with, b)
 		}
 	}
-	margins := margins(with)
+	margins := margins(with) // which sorts them
 	for i, b := range with {
 		if at := k.lastResorts[b.Queue].Opens(margins[i], b.Deadline); !b.Now.Before(at) {
 			near = append(near, b)
 		}
 	}
-	slices.SortStableFunc(near, func(a, b batch.Backlog) int { return a.Deadline.Compare(b.Deadline) })
 	return near
 }
 
@@ -131,11 +130,8 @@ func (k *Keeper) gave(b batch.Backlog, n int) {
 func (k *Keeper) preset(b batch.Backlog) batch.Preset {
 	last := k.lastResorts[b.Queue]
 	return func(d batch.Description, ref batch.Ref, l batch.Line, p batch.Progress) (batch.Result, bool) {
-		begun := batch.Begun{Line: l, Description: d}
-		r := ladder.Request{
-			Batch: ref.Batch, Line: ref.Line, Generation: ref.Generation, CustomID: l.CustomID, Endpoint: l.Endpoint, Body: l.Body,
-			Metadata: l.Metadata, Rung: l.Rung, Deadline: d.Deadline, Progress: toLadder(p),
-		}
+		begun := batch.Begun{Line: l, Description: d, Progress: p}
+		r := lineRequest(ref, begun)
 		a, ok := last.Answer(r)
 		if !ok {
 			return batch.Result{}, false
