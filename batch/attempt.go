@@ -153,7 +153,7 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 	}
 	return s.attempt(ctx, "finish", s.scripts.finish, l, s.nowArg(),
 		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
-		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.codec.pack(js), r.Nightshift.Model)
+		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model)
 }
 
 func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, l Lease, args ...any) error {

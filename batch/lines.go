@@ -22,7 +22,7 @@ func (s *Redis) chunk(ctx context.Context, id chunkID) ([]Line, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
 		}
-		frame, err := s.codec.unpack(packed)
+		frame, err := s.packer.Unpack(packed)
 		if err != nil {
 			return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
 		}

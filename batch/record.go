@@ -201,7 +201,7 @@ func (r *recordReader) record(ctx context.Context, number, text string) (Record,
 	}
 	out := Record{Line: line, Outcome: rec.outcome}
 	if rec.code == "" {
-		out.JSON, err = r.s.codec.unpack(rec.body)
+		out.JSON, err = r.s.packer.Unpack(rec.body)
 		return out, err
 	}
 	l, err := r.request(ctx, line)

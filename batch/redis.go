@@ -9,11 +9,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"nightshift/internal/packer"
 )
 
 // maxCrashes is how many begins of a line may stay without an end (design,
 // section 3): the begin after the fifth ends the line as task_lost.
 const maxCrashes = 5
+
+// maxDecoded bounds what one compressed value may unpack to: the longest line
+// with its frame, or a record of a line and its answer.
+const maxDecoded = 64 << 20
 
 // Options are the choices of a store; the zero value has the defaults.
 type Options struct {
@@ -45,14 +51,14 @@ type Redis struct {
 	rdb     redis.UniversalClient
 	opt     Options
 	scripts scripts
-	codec   codec
+	packer  packer.Packer
 	cache   *chunkCache
 }
 
 // NewRedis returns a store that uses the client, which stays the caller's.
 func NewRedis(rdb redis.UniversalClient, opt Options) *Redis {
 	opt = opt.withDefaults()
-	return &Redis{rdb: rdb, opt: opt, scripts: loadScripts(), codec: newCodec(), cache: newChunkCache(opt.CacheBytes)}
+	return &Redis{rdb: rdb, opt: opt, scripts: loadScripts(), packer: packer.New(maxDecoded), cache: newChunkCache(opt.CacheBytes)}
 }
 
 // The keys that are not of one batch.

@@ -271,7 +271,7 @@ func (s *Redis) pack(d Description, c *chunk, gr *group, have bool) error {
 	if err != nil {
 		return err
 	}
-	packed := s.codec.pack(frame)
+	packed := s.packer.Pack(frame)
 	args := []any{d.Digest, c.number, c.lines[0].Number, c.entry(), packed}
 	for class, n := range c.classes() {
 		args = append(args, class, n)

@@ -165,5 +165,5 @@ func (s *Redis) text(d Description, lines []Line, found []string, preset Preset)
 	if err != nil {
 		return textRecord{}, err
 	}
-	return textRecord{s.codec.pack(js), l.Rung, r.Nightshift.Model}, nil
+	return textRecord{s.packer.Pack(js), l.Rung, r.Nightshift.Model}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"nightshift/config"
+	"nightshift/internal/packer"
 )
 
 // AnswerStore keeps values by the digest of a request. It must be safe for
@@ -36,6 +37,9 @@ const (
 	// maxPacked is the largest value that is kept, compressed: what is larger
 	// costs the Redis of the queue more than it saves.
 	maxPacked = 1 << 20
+	// maxUnpacked bounds what one kept value may unpack to: the longest response
+	// that an adapter reads, and some more.
+	maxUnpacked = 65 << 20
 )
 
 // cache keeps the answers of one ladder.
@@ -43,7 +47,7 @@ type cache struct {
 	store  AnswerStore
 	ttl    time.Duration
 	ladder sum // its fingerprint
-	packer packer
+	packer packer.Packer
 	now    func() time.Time
 	log    *slog.Logger
 	told   atomic.Int64 // when a failure of the store was last told of, ms; 0: never
@@ -58,7 +62,7 @@ func newCache(o Options, now func() time.Time, log *slog.Logger) (*cache, error)
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	return &cache{store: o.Cache, ttl: o.Ladder.Cache, ladder: print, packer: newPacker(), now: now, log: log}, nil
+	return &cache{store: o.Cache, ttl: o.Ladder.Cache, ladder: print, packer: packer.New(maxUnpacked), now: now, log: log}, nil
 }
 
 // fingerprint is of all that can change what a ladder answers: its name, how it
@@ -141,7 +145,7 @@ func (c *cache) load(ctx context.Context, digest string) *Answer {
 }
 
 func (c *cache) unpack(packed []byte) (*Answer, error) {
-	text, err := c.packer.unpack(packed)
+	text, err := c.packer.Unpack(packed)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +170,7 @@ func (c *cache) save(ctx context.Context, digest string, a Answer) {
 	if err != nil {
 		return
 	}
-	packed := c.packer.pack(slices.Concat(head, []byte{'\n'}, a.Body))
+	packed := c.packer.Pack(slices.Concat(head, []byte{'\n'}, a.Body))
 	if len(packed) > maxPacked {
 		return
 	}

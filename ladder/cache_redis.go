@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -48,39 +46,3 @@ func (s *RedisAnswers) Drop(ctx context.Context, digest string) error {
 }
 
 func answerKey(digest string) string { return "nightshift:{c:" + digest + "}" }
-
-// maxUnpacked bounds what one kept value may unpack to: the longest response
-// that an adapter reads, and some more.
-const maxUnpacked = 65 << 20
-
-// packer compresses answers. It is safe for concurrent use and holds no
-// goroutines.
-type packer struct {
-	enc *zstd.Encoder
-	dec *zstd.Decoder
-}
-
-func newPacker() packer {
-	n := runtime.GOMAXPROCS(0)
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		panic("ladder: zstd options: " + err.Error()) // constants of ours
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(n), zstd.WithDecoderMaxMemory(maxUnpacked),
-		zstd.WithDecoderLowmem(true))
-	if err != nil {
-		panic("ladder: zstd options: " + err.Error())
-	}
-	return packer{enc, dec}
-}
-
-func (p packer) pack(b []byte) []byte { return p.enc.EncodeAll(b, nil) }
-
-func (p packer) unpack(b []byte) ([]byte, error) {
-	out, err := p.dec.DecodeAll(b, nil)
-	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
-	}
-	return out, nil
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightshift/config"
+	"nightshift/internal/packer"
 	"nightshift/internal/redistest"
 	"nightshift/provider"
 )
@@ -294,7 +295,7 @@ func noise(n int) string {
 
 // What is damaged is no answer: the call is made, and its answer takes the place.
 func TestCache_DamagedValues(t *testing.T) {
-	rdb, p := redisClient(t), newPacker()
+	rdb, p := redisClient(t), packer.New(maxUnpacked)
 	b := setupCached(t, rdb, "a")
 	l := b.ladder(kept("a"))
 	b.run(l, line())
@@ -305,13 +306,13 @@ func TestCache_DamagedValues(t *testing.T) {
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)/2] ^= 0x10
 	answer := func(body string) []byte {
-		return p.pack([]byte(`{"status_code":200,"model":"p/a","provider":"p"}` + "\n" + body))
+		return p.Pack([]byte(`{"status_code":200,"model":"p/a","provider":"p"}` + "\n" + body))
 	}
 	for name, value := range map[string][]byte{
 		"empty": {}, "noise": []byte("not compressed"), "cut": good[:len(good)-3], "a bit flipped": flipped,
-		"no JSON": p.pack([]byte("{\n" + whole)), "nothing": p.pack([]byte("{}")), "null": p.pack([]byte("null")),
-		"no body": p.pack([]byte(`{"status_code":200,"model":"p/a"}`)), "cut off": answer(finish(`"length"`)),
-		"no model": p.pack([]byte(`{"status_code":200}` + "\n" + whole)),
+		"no JSON": p.Pack([]byte("{\n" + whole)), "nothing": p.Pack([]byte("{}")), "null": p.Pack([]byte("null")),
+		"no body": p.Pack([]byte(`{"status_code":200,"model":"p/a"}`)), "cut off": answer(finish(`"length"`)),
+		"no model": p.Pack([]byte(`{"status_code":200}` + "\n" + whole)),
 	} {
 		if err := rdb.Set(t.Context(), b.one(), value, 0).Err(); err != nil {
 			t.Fatal(err)

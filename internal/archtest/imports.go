@@ -28,6 +28,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
 	"internal/schema":     {by: []string{"config", "ladder", "batch"}},
 	"internal/standby":    {by: []string{"breaker", "limit"}},
+	"internal/packer":     {by: []string{"ladder", "batch"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
 	"internal/archtest":   {imports: []string{"config"}},
@@ -41,6 +42,7 @@ var homes = map[string][]string{
 	"github.com/openai/openai-go":            {"provider"},
 	"github.com/anthropics/anthropic-sdk-go": {"provider"},
 	"github.com/santhosh-tekuri/jsonschema":  {"internal/schema"},
+	"github.com/klauspost/compress":          {"internal/packer"},
 }
 
 // dashboardMayName are the names of asynq that asynqmon's options need.
