@@ -240,3 +240,33 @@ func TestNoCallIsBoughtThatCannotBeInTime(t *testing.T) {
 	b.run(l, r)
 	same(t, "calls after a while", b.calls("a"), 3)
 }
+
+// A model at the deadline is what the other calls were ended for. With nothing
+// after it, it is called however long it usually takes; with a text, that comes.
+func TestTheLastModelIsNotPassedOverForItsUsualTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after []config.Rung
+		by    string
+		calls int
+	}{
+		"nothing after it": {nil, "p/b", 2},
+		"a text after it":  {[]config.Rung{sorry}, TextModel, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "a", "b")
+			b.open("a", time.Hour)
+			b.callers["p/b"].takes = 25 * time.Second
+			last := config.Rung{Model: "p/b", Tries: 1, AtDeadline: true}
+			l := climbing(b, append([]config.Rung{modelRung("a", 0), last}, tt.after...)...)
+			r := line()
+			r.Deadline, r.Margin = epoch.Add(time.Minute), time.Minute
+			wantEnd(t, b.run(l, r), Answered, "")
+			b.callers["p/b"].takes = 5 * time.Second
+			r.Deadline, r.Margin = b.Now().Add(10*time.Second), 10*time.Second
+			out := b.run(l, r)
+			wantEnd(t, out, Answered, "")
+			same(t, "by", out.Answer.Model, tt.by)
+			same(t, "calls of b", b.calls("b"), tt.calls)
+		})
+	}
+}
