@@ -228,8 +228,11 @@ func (b *bundle) trip1() {
 func TestCase11_TheReplyOfAnAdmissionIsLost(t *testing.T) {
 	ask := func(b *bundle, op Op) Reply {
 		store := b.store
-		if f, ok := store.(*Fallback); ok {
-			store = f.shared
+		switch s := store.(type) {
+		case *Fallback:
+			store = s.shared
+		case inPipelines:
+			store = s.Redis
 		}
 		switch s := store.(type) {
 		case *Memory:

@@ -31,6 +31,9 @@ type Fallback struct {
 
 // FallbackOptions may all be zero.
 type FallbackOptions struct {
+	// Switch is shared with what else the same server keeps; nil: one of its own,
+	// of the options below.
+	Switch *standby.Switch
 	// Timeout bounds a question to the shared store. Defaults to 2 s.
 	Timeout time.Duration
 	// OnChange is told when the memory begins to decide, and when it ends.
@@ -51,11 +54,13 @@ var _ Store = (*Fallback)(nil)
 // settings as the shared store and no transition hook: it also moves where the
 // shared store moves. Its clock decides about the times of this store.
 func NewFallback(shared Store, memory *Memory, o FallbackOptions) *Fallback {
-	f := &Fallback{shared: shared, local: memory}
-	f.side = standby.New(standby.Options{
-		Name: "breakers", Timeout: o.Timeout, Now: memory.clock, IsAnswer: isAnswer,
-		CatchUp: f.catchUp, OnChange: o.OnChange, Logger: o.Logger,
-	})
+	f := &Fallback{shared: shared, local: memory, side: o.Switch}
+	if f.side == nil {
+		f.side = standby.New(standby.Options{
+			Name: "breakers", Timeout: o.Timeout, Now: memory.clock, OnChange: o.OnChange, Logger: o.Logger,
+		})
+	}
+	f.side.Register(f.catchUp)
 	return f
 }
 
@@ -70,33 +75,62 @@ func isAnswer(err error) bool {
 
 func (f *Fallback) now() int64 { return f.local.clock().UnixMilli() }
 
+// ask puts a question to the shared store. Where it was answered, err is its decision.
+func (f *Fallback) ask(ctx context.Context, question func(context.Context) error) (answered bool, err error) {
+	var decision error
+	answered, err = f.side.Ask(ctx, func(ctx context.Context) error {
+		decision = question(ctx)
+		if isAnswer(decision) {
+			return nil
+		}
+		return decision
+	})
+	if answered {
+		return true, decision
+	}
+	return false, err
+}
+
 // Admit lets one call through, or returns *OpenError.
 func (f *Fallback) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error) {
 	if err := key.check(); err != nil { // else it would pass for a store that is away
 		return Ticket{}, fmt.Errorf("admit call: %w", err)
 	}
 	var t Ticket
-	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
+	answered, err := f.ask(ctx, func(ctx context.Context) (err error) {
 		t, err = f.shared.Admit(ctx, key, opts...)
 		return err
 	})
+	switch {
+	case answered:
+		return f.Heard(key, t, err)
+	case err != nil:
+		return Ticket{}, err
+	}
+	return f.Alone(ctx, key, opts...)
+}
+
+// Heard takes what the shared store said to an admission, for who asked it
+// beside other stores: a ticket, or *OpenError. The memory follows, and what
+// comes back is what Admit would have said.
+func (f *Fallback) Heard(key Key, t Ticket, err error) (Ticket, error) {
 	var open *OpenError
 	switch {
 	case errors.As(err, &open):
 		f.local.adopt(key, open)
 		return Ticket{}, err
-	case err != nil:
-		return Ticket{}, err
-	case !answered:
-		return f.decided(f.local.Admit(ctx, key, opts...))
-	case t.Probe:
-		return t, nil
+	case err != nil || t.Probe:
+		return t, err
 	}
-	t.local, open = f.local.follow(key)
-	if open != nil {
+	if t.local, open = f.local.follow(key); open != nil {
 		return Ticket{}, open
 	}
 	return t, nil
+}
+
+// Alone is an admission while the shared store cannot be asked: the memory's.
+func (f *Fallback) Alone(ctx context.Context, key Key, opts ...AdmitOption) (Ticket, error) {
+	return f.decided(f.local.Admit(ctx, key, opts...))
 }
 
 // AdmitProbe takes a probe's lease, or returns *OpenError or ErrNotDue.
@@ -105,7 +139,7 @@ func (f *Fallback) AdmitProbe(ctx context.Context, key Key) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("admit probe: %w", err)
 	}
 	var t Ticket
-	answered, err := f.side.Ask(ctx, func(ctx context.Context) (err error) {
+	answered, err := f.ask(ctx, func(ctx context.Context) (err error) {
 		t, err = f.shared.AdmitProbe(ctx, key)
 		return err
 	})
@@ -126,29 +160,50 @@ func (f *Fallback) decided(t Ticket, err error) (Ticket, error) {
 // probe's report is an error then, for its lease is at stake and the report
 // worth repeating.
 func (f *Fallback) Report(ctx context.Context, t Ticket, r Report) error {
-	if t.local.decided {
-		f.alone(t.Key, t.ended(OpReport, r))
-		f.keep(t, r)
-		return nil
+	if t.Lone() {
+		return f.Told(ctx, t, r, false)
 	}
 	answered, err := f.side.Ask(ctx, func(ctx context.Context) error { return f.shared.Report(ctx, t, r) })
-	if t.Probe {
-		return lostProbe(answered, err)
-	}
-	own := Ticket{Key: t.Key, ID: t.ID, Epoch: t.local.model, ParentEpoch: t.local.parent}
-	if answered {
-		return errors.Join(err, f.local.Report(ctx, own, r))
-	}
-	f.alone(t.Key, own.ended(OpReport, r))
 	if err == nil {
-		f.keep(t, r)
+		return f.Told(ctx, t, r, answered)
+	}
+	if !t.Probe {
+		f.alone(t.Key, t.shadowed().ended(OpReport, r))
 	}
 	return err
 }
 
+// Lone says that the memory of a Fallback granted the ticket, so that the shared
+// store knows nothing of it: its report is for Told, and is told later.
+func (t Ticket) Lone() bool { return t.local.decided }
+
+// shadowed is the ticket as the memory of a Fallback counts it.
+func (t Ticket) shadowed() Ticket {
+	return Ticket{Key: t.Key, ID: t.ID, Epoch: t.local.model, ParentEpoch: t.local.parent}
+}
+
+// Told takes a report that was brought to the shared store beside others'
+// questions, and says whether that answered; where it did not, it is told later.
+// What comes back is what Report would have said.
+func (f *Fallback) Told(ctx context.Context, t Ticket, r Report, answered bool) error {
+	switch {
+	case t.Lone():
+		f.alone(t.Key, t.ended(OpReport, r))
+		f.keep(t, r)
+		return nil
+	case t.Probe:
+		return lostProbe(answered, nil)
+	case answered:
+		return f.local.Report(ctx, t.shadowed(), r)
+	}
+	f.alone(t.Key, t.shadowed().ended(OpReport, r))
+	f.keep(t, r)
+	return nil
+}
+
 // Release gives a ticket back whose call was never sent.
 func (f *Fallback) Release(ctx context.Context, t Ticket) error {
-	if t.local.decided {
+	if t.Lone() {
 		return f.local.Release(ctx, t)
 	}
 	answered, err := f.side.Ask(ctx, func(ctx context.Context) error { return f.shared.Release(ctx, t) })

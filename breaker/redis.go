@@ -76,6 +76,11 @@ func (r *Redis) Admit(ctx context.Context, key Key, opts ...AdmitOption) (Ticket
 	}
 	op := Op{Kind: OpAdmit, Model: key.Model, ID: newID(), NoProbe: noProbe(opts)}
 	reply, err := r.do(ctx, key, &op)
+	return admitted(key, &op, &reply, err)
+}
+
+// admitted is what a reply says to a task's admission.
+func admitted(key Key, op *Op, reply *Reply, err error) (Ticket, error) {
 	if err != nil {
 		return Ticket{}, fmt.Errorf("admit call to %s: %w", key, err)
 	}
@@ -185,6 +190,19 @@ func (r *Redis) List(ctx context.Context, keys []Key) ([]Status, error) {
 
 // do runs the operation's script, then tells of the transitions it made.
 func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
+	c := r.command(key, op)
+	return r.heard(key, c.script.Run(ctx, r.rdb, c.keys, c.args...))
+}
+
+// command is a script with what it takes.
+type command struct {
+	script *redis.Script
+	keys   []string
+	args   []any
+}
+
+// command is the operation's script.
+func (r *Redis) command(key Key, op *Op) command {
 	s := Levels{Model: r.settings(key).WithDefaults(), Parent: r.settings(key.Parent()).WithDefaults()}
 	script, args := r.admit, r.args(key, op, &s)
 	switch op.Kind {
@@ -197,7 +215,12 @@ func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
 		script = r.operate
 		args = appendForce(args, op, &s)
 	}
-	raw, err := script.Run(ctx, r.rdb, []string{breakerKey(key), breakerKey(key.Parent()), dueKey(key.Provider)}, args...).Slice()
+	return command{script, []string{breakerKey(key), breakerKey(key.Parent()), dueKey(key.Provider)}, args}
+}
+
+// heard reads a script's reply, and tells of the transitions that it made.
+func (r *Redis) heard(key Key, c *redis.Cmd) (Reply, error) {
+	raw, err := c.Slice()
 	if err != nil {
 		return Reply{}, err
 	}

@@ -75,6 +75,12 @@ func suite(t *testing.T, test func(*bundle)) {
 		b.store = b.onFallback(redistest.Client(t), hook(b))
 		test(b)
 	})
+	t.Run("in pipelines", func(t *testing.T) {
+		b := newBundle(t)
+		r := b.onRedis(redistest.Client(t), hook(b))
+		b.store = inPipelines{r, NewFallback(r, NewMemory(b.settingsOf, b.clock), FallbackOptions{})}
+		test(b)
+	})
 }
 
 func (b *bundle) onFallback(rdb redis.UniversalClient, opts ...Option) *Fallback {

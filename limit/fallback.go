@@ -35,6 +35,9 @@ type Fallback struct {
 
 // FallbackOptions may all be zero.
 type FallbackOptions struct {
+	// Switch is shared with what else the same server keeps; nil: one of its own,
+	// of the options below.
+	Switch *standby.Switch
 	// Timeout bounds a question to the shared store. Defaults to 2 s.
 	Timeout time.Duration
 	// Logger gets one line a change of who decides. Defaults to discarding.
@@ -47,9 +50,10 @@ var _, _, _ Store = (*Fallback)(nil), (*Memory)(nil), (*Redis)(nil)
 // times of this store. The shared store's client should repeat nothing by itself.
 func NewFallback(shared Store, memory *Memory, o FallbackOptions) *Fallback {
 	f := &Fallback{shared: shared, local: memory, owed: map[Model]int64{}}
-	f.side = standby.New(standby.Options{
-		Name: "parks", Timeout: o.Timeout, Now: memory.clock, CatchUp: f.catchUp, Logger: o.Logger,
-	})
+	if f.side = o.Switch; f.side == nil {
+		f.side = standby.New(standby.Options{Name: "parks", Timeout: o.Timeout, Now: memory.clock, Logger: o.Logger})
+	}
+	f.side.Register(f.catchUp)
 	return f
 }
 

@@ -9,11 +9,16 @@
 // While the store is away, one call a second asks it; all others are told at
 // once that they must decide by themselves. When it answers, it first hears what
 // it missed; only then it decides again.
+//
+// What one server keeps goes away and comes back together: several parts of a
+// process share one switch, and each registers what its part has missed.
 package standby
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,13 +40,6 @@ type Options struct {
 	Timeout time.Duration
 	// Now is the process's clock. Defaults to time.Now.
 	Now func() time.Time
-	// IsAnswer says that an error is the store's answer, and not its absence.
-	// Defaults to none being one.
-	IsAnswer func(error) bool
-	// CatchUp tells the store what it missed, before it decides again and after
-	// Owe. One call runs at a time; after an error the store stays away, and
-	// what is untold is for the next call. Defaults to nothing.
-	CatchUp func(ctx context.Context) error
 	// OnChange is told when the store goes away and when it decides again, in order.
 	OnChange func(away bool)
 	// Logger gets one line a change. Defaults to discarding.
@@ -54,12 +52,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.IsAnswer == nil {
-		o.IsAnswer = func(error) bool { return false }
-	}
-	if o.CatchUp == nil {
-		o.CatchUp = func(context.Context) error { return nil }
 	}
 	if o.OnChange == nil {
 		o.OnChange = func(bool) {}
@@ -79,21 +71,33 @@ type Switch struct {
 	owing    atomic.Bool  // there is something to catch up on
 	nextTry  atomic.Int64 // while away, ms of the clock
 	change   sync.Mutex   // of side, so that changes are told in order
-	catching sync.Mutex
+	catching sync.Mutex   // one call of the catch-ups at a time
+	mu       sync.Mutex
+	catchUps []func(context.Context) error
 }
 
 // New returns a switch whose store is taken to be there.
 func New(o Options) *Switch { return &Switch{o: o.withDefaults()} }
 
+// Register adds what tells the store what a part of the process kept for it. It
+// is called before the store decides again and after Owe, never twice at a time;
+// after an error the store stays away, and what is untold is for the next call.
+func (s *Switch) Register(catchUp func(ctx context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catchUps = append(s.catchUps, catchUp)
+}
+
 // Away says that the process decides by itself.
 func (s *Switch) Away() bool { return s.away.Load() }
 
-// Owe has CatchUp called after the next answer, also where the store is not away.
+// Owe has the catch-ups called after the next answer, also where the store is not away.
 func (s *Switch) Owe() { s.owing.Store(true) }
 
-// Ask puts a question to the shared store and says whether it was answered.
-// Where it was, err is the answer's, see Options.IsAnswer. Where it was not, err
-// is nil and the process decides by itself, unless ctx ended: then err says so.
+// Ask puts a question to the shared store and says whether it was answered. An
+// error of the question is the store's absence: a refusal is for the question to
+// keep. Where it was not answered, the process decides by itself, and err is nil,
+// unless ctx ended: then err says so.
 func (s *Switch) Ask(ctx context.Context, question func(context.Context) error) (answered bool, err error) {
 	if s.away.Load() && !s.mayTry() {
 		return false, nil
@@ -102,9 +106,9 @@ func (s *Switch) Ask(ctx context.Context, question func(context.Context) error) 
 	defer cancel()
 	err = question(short)
 	switch {
-	case err == nil || s.o.IsAnswer(err):
+	case err == nil:
 		s.catchUp(ctx)
-		return true, err
+		return true, nil
 	case ctx.Err() != nil:
 		return false, err
 	}
@@ -130,11 +134,23 @@ func (s *Switch) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, catchLimit)
 	defer cancel()
 	s.owing.Store(false) // before: what comes meanwhile is owed again
-	if err := s.o.CatchUp(ctx); err != nil {
+	if err := s.tell(ctx); err != nil {
 		s.owing.Store(true)
 		return
 	}
 	s.turn(false, nil)
+}
+
+// tell has every part tell what it kept, also where another one cannot.
+func (s *Switch) tell(ctx context.Context) error {
+	s.mu.Lock()
+	all := slices.Clone(s.catchUps)
+	s.mu.Unlock()
+	var errs []error
+	for _, catchUp := range all {
+		errs = append(errs, catchUp(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // turn notes who decides and tells of it, once a change.

@@ -26,14 +26,12 @@ type side struct {
 func inVirtualTime(t *testing.T, test func(*side)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &side{T: t}
-		s.Switch = New(Options{
-			CatchUp: func(context.Context) error {
-				if s.caught++; s.deaf {
-					return errDown
-				}
-				return nil
-			},
-			OnChange: func(away bool) { s.changes = append(s.changes, away) },
+		s.Switch = New(Options{OnChange: func(away bool) { s.changes = append(s.changes, away) }})
+		s.Register(func(context.Context) error {
+			if s.caught++; s.deaf {
+				return errDown
+			}
+			return nil
 		})
 		test(s)
 	})
@@ -115,11 +113,12 @@ func TestWhatIsOwedIsToldWithTheNextAnswer(t *testing.T) {
 func TestOneCallCatchesUpAndNobodyWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var caught atomic.Int32
-		s := New(Options{CatchUp: func(context.Context) error {
+		s := New(Options{})
+		s.Register(func(context.Context) error {
 			caught.Add(1)
 			time.Sleep(time.Second)
 			return nil
-		}})
+		})
 		s.Owe()
 		var wg sync.WaitGroup
 		var quick atomic.Int32
@@ -164,10 +163,21 @@ func TestOurOwnEndIsNotTheStores(t *testing.T) {
 	})
 }
 
-func TestAnAnswerCanBeAnError(t *testing.T) {
-	no := errors.New("no")
-	s := New(Options{IsAnswer: func(err error) bool { return errors.Is(err, no) }})
-	if answered, err := s.Ask(t.Context(), func(context.Context) error { return no }); !answered || !errors.Is(err, no) || s.Away() {
-		t.Errorf("answered %v, %v, away %v", answered, err, s.Away())
-	}
+func TestPartsShareASwitch(t *testing.T) {
+	inVirtualTime(t, func(s *side) {
+		told := 0
+		s.Register(func(context.Context) error { told++; return nil })
+		s.down = true
+		s.ask()
+		s.down, s.deaf = false, true
+		time.Sleep(time.Second)
+		if s.ask(); !s.Away() || told != 1 || s.caught != 1 {
+			t.Errorf("away %v; a part that cannot tell keeps others from it: %d and %d", s.Away(), told, s.caught)
+		}
+		s.deaf = false
+		time.Sleep(time.Second)
+		if s.ask(); s.Away() || told != 2 || s.caught != 2 {
+			t.Errorf("away %v; told %d and %d times", s.Away(), told, s.caught)
+		}
+	})
 }

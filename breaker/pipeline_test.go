@@ -1,0 +1,104 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"nightshift/internal/redistest"
+)
+
+// inPipelines is a store whose admissions and reports ride in pipelines of
+// others, with a memory that follows, as a gate has it.
+type inPipelines struct {
+	*Redis
+	memory *Fallback
+}
+
+// ride sends what is put into a pipeline, twice where Redis lacks the scripts.
+func (s inPipelines) ride(ctx context.Context, put func(redis.Pipeliner) func() error) error {
+	for {
+		p := s.rdb.Pipeline()
+		p.Ping(ctx) // of another
+		answer := put(p)
+		_, _ = p.Exec(ctx)
+		err := answer()
+		if !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			return err
+		}
+		if err := s.Load(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s inPipelines) Admit(ctx context.Context, key Key, opts ...AdmitOption) (t Ticket, err error) {
+	err = s.ride(ctx, func(p redis.Pipeliner) func() error {
+		answer := s.AdmitIn(ctx, p, key, opts...)
+		return func() (err error) { t, err = answer(); return err }
+	})
+	return s.memory.Heard(key, t, err)
+}
+
+func (s inPipelines) Report(ctx context.Context, t Ticket, r Report) error {
+	err := s.ride(ctx, func(p redis.Pipeliner) func() error { return s.ReportIn(ctx, p, t, r) })
+	return errors.Join(err, s.memory.Told(ctx, t, r, err == nil))
+}
+
+func (s inPipelines) Release(ctx context.Context, t Ticket) error {
+	return s.ride(ctx, func(p redis.Pipeliner) func() error { return s.ReleaseIn(ctx, p, t) })
+}
+
+func TestAPipelineThatNeverRanIsNoDecision(t *testing.T) {
+	b := &bundle{T: t, settings: Settings{}.WithDefaults(), now: time.UnixMilli(1_750_000_000_000), key: Key{Provider: "p", Model: "p/m"}}
+	r := b.onRedis(redistest.Client(t))
+	p := r.rdb.Pipeline()
+	admitted := r.AdmitIn(t.Context(), p, b.key)
+	reported := r.ReportIn(t.Context(), p, Ticket{Key: b.key, ID: 1}, Report{Outcome: Failure})
+	var open *OpenError
+	if _, err := admitted(); err == nil || errors.As(err, &open) {
+		t.Errorf("admitted: %v", err)
+	}
+	if err := reported(); err == nil {
+		t.Error("a report that nobody heard was taken")
+	}
+}
+
+func TestAKeyWithoutAModelPutsNothingIntoAPipeline(t *testing.T) {
+	b := &bundle{T: t, settings: Settings{}.WithDefaults()}
+	r := b.onRedis(redistest.Client(t))
+	p := r.rdb.Pipeline()
+	if _, err := r.AdmitIn(t.Context(), p, Key{Provider: "p"})(); !errors.Is(err, ErrNoModel) || p.Len() != 0 {
+		t.Errorf("%d commands, %v", p.Len(), err)
+	}
+}
+
+func TestAFallbackTakesWhatAPipelineCouldNotBring(t *testing.T) {
+	l := alone(t)
+	f := l.store.(*Fallback)
+	l.cut.broken = true
+	l.admit() // nobody answers
+	for range 11 {
+		ticket, err := f.Alone(t.Context(), l.key)
+		if err != nil || !ticket.Lone() {
+			t.Fatalf("%+v, %v", ticket, err)
+		}
+		if err := f.Told(t.Context(), ticket, Report{Outcome: Failure, Reason: "status 503"}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Alone(t.Context(), l.key); err == nil {
+		t.Error("eleven failures open the memory")
+	}
+	l.cut.broken = false
+	l.pass(time.Second)
+	_, _ = l.store.List(t.Context(), []Key{l.key})
+	list, err := l.others.List(t.Context(), []Key{l.key})
+	if err != nil || list[0].State != Open || !strings.Contains(list[0].Reason, "503") {
+		t.Errorf("the others know %+v, %v", list, err)
+	}
+}
