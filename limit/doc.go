@@ -14,9 +14,9 @@
 // began before the park and is refused after its end cannot be told from a new
 // one; it doubles the wait, which only errs on the quiet side.
 //
-// Decisions are pure functions of state and now ([Park], [Parked]); [Memory] is
-// a lock around them and [Redis] a script that agrees with them, field for field.
-// [Fallback] goes on from a Memory while Redis is away, and tells Redis of the
+// Decisions are pure functions of state and now ([Park], [Parked]); [ParkMemory] is
+// a lock around them and [ParkRedis] a script that agrees with them, field for field.
+// [ParkFallback] goes on from a ParkMemory while Redis is away, and tells Redis of the
 // parks made meanwhile when it is back.
 // A clock that stepped back by more than a minute voids a park; Redis that
 // loses its keys has parked nothing.

@@ -23,7 +23,7 @@ var model = Model{Provider: "openai", Model: "openai/gpt-4o"}
 
 type bundle struct {
 	*testing.T
-	store Store
+	store ParkStore
 
 	mu  sync.Mutex
 	now time.Time
@@ -46,7 +46,7 @@ func suite(t *testing.T, test func(*bundle)) {
 	start := time.UnixMilli(1_750_000_000_000)
 	t.Run("memory", func(t *testing.T) {
 		b := &bundle{T: t, now: start}
-		b.store = NewMemory(b.clock)
+		b.store = NewParkMemory(b.clock)
 		test(b)
 	})
 	t.Run("redis", func(t *testing.T) {
@@ -56,13 +56,13 @@ func suite(t *testing.T, test func(*bundle)) {
 	})
 	t.Run("fallback", func(t *testing.T) { // nobody can tell it from its Redis
 		b := &bundle{T: t, now: start}
-		b.store = NewFallback(b.onRedis(), NewMemory(b.clock), FallbackOptions{})
+		b.store = NewParkFallback(b.onRedis(), NewParkMemory(b.clock), FallbackOptions{})
 		test(b)
 	})
 }
 
-func (b *bundle) onRedis() *Redis {
-	r := NewRedis(redistest.Client(b.T))
+func (b *bundle) onRedis() *ParkRedis {
+	r := NewParkRedis(redistest.Client(b.T))
 	r.now = func() string { return strconv.FormatInt(b.clock().UnixMilli(), 10) }
 	return r
 }
@@ -180,7 +180,7 @@ var genLife = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) refusal {
 	}
 }), 1, 60)
 
-func runLife(r *Redis, life []refusal) error {
+func runLife(r *ParkRedis, life []refusal) error {
 	ctx := context.Background()
 	now, st := int64(1_750_000_000_000), State{}
 	m := Model{Provider: "p", Model: "p/" + strconv.FormatInt(time.Now().UnixNano(), 36)}
@@ -205,7 +205,7 @@ func runLife(r *Redis, life []refusal) error {
 	return nil
 }
 
-func sameState(r *Redis, m Model, want State, left int64) error {
+func sameState(r *ParkRedis, m Model, want State, left int64) error {
 	h, err := r.rdb.HGetAll(context.Background(), parkKey(m)).Result()
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func sameState(r *Redis, m Model, want State, left int64) error {
 }
 
 func checkLives(t *testing.T, rdb redis.UniversalClient) {
-	r := NewRedis(rdb)
+	r := NewParkRedis(rdb)
 	rapid.Check(t, func(t *rapid.T) {
 		if err := runLife(r, genLife.Draw(t, "life")); err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestEveryMutationOfTheScriptIsNoticed(t *testing.T) {
 	for i := range streak {
 		streak[i].Later = time.Second << min(max(i-1, 0), 6)
 	}
-	lives := func(r *Redis) error {
+	lives := func(r *ParkRedis) error {
 		if err := runLife(r, streak); err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func TestEveryMutationOfTheScriptIsNoticed(t *testing.T) {
 		}
 		return nil
 	}
-	if err := lives(NewRedis(rdb)); err != nil {
+	if err := lives(NewParkRedis(rdb)); err != nil {
 		t.Fatalf("the script as it is: %v", err)
 	}
 	for name, m := range map[string]struct{ old, broken string }{
@@ -275,7 +275,7 @@ func TestEveryMutationOfTheScriptIsNoticed(t *testing.T) {
 			if strings.Count(parkLua, m.old) != 1 {
 				t.Fatalf("the script does not hold exactly one %q", m.old)
 			}
-			broken := NewRedis(rdb)
+			broken := NewParkRedis(rdb)
 			broken.script = redis.NewScript(strings.Replace(parkLua, m.old, m.broken, 1))
 			if err := lives(broken); err == nil {
 				t.Errorf("nobody noticed: %q instead of %q", m.broken, m.old)

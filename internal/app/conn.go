@@ -22,7 +22,7 @@ type Conn struct {
 	Redis    *Redis
 	Batches  *batch.Redis
 	Breakers *breaker.Redis
-	Parks    *limit.Redis
+	Parks    *limit.ParkRedis
 	Keys     []breaker.Key                      // of all models, by key
 	Levels   []breaker.Key                      // of their parents, then of all models
 	Numbers  func(breaker.Key) breaker.Settings // of each of them
@@ -68,7 +68,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 		Config: cfg, Redis: r, Numbers: numbers,
 		Batches:  batch.NewRedis(state, batch.Options{}),
 		Breakers: breaker.NewRedis(soon, numbers, opts...),
-		Parks:    limit.NewRedis(soon),
+		Parks:    limit.NewParkRedis(soon),
 		Keys:     keys(cfg),
 		Levels:   levels(keys(cfg)),
 		Fleet:    tasks.NewFleet(state),

@@ -159,12 +159,12 @@ func lastResorts(cfg *config.Config) (map[string]tasks.LastResort, error) {
 }
 
 // parks names a model for package limit, which knows no breakers.
-type parks struct{ store limit.Store }
+type parks struct{ store limit.ParkStore }
 
 // parksOf is the parks of a worker: those in Redis, or, while it does not
 // answer, its own.
 func parksOf(c *Conn, log *slog.Logger) parks {
-	return parks{limit.NewFallback(c.Parks, limit.NewMemory(nil), limit.FallbackOptions{Logger: log})}
+	return parks{limit.NewParkFallback(c.Parks, limit.NewParkMemory(nil), limit.FallbackOptions{Logger: log})}
 }
 
 // Parked implements ladder.Parks.

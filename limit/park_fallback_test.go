@@ -12,7 +12,7 @@ import (
 
 // cut is a store whose connection the test cuts.
 type cut struct {
-	Store
+	ParkStore
 	broken, hangs bool
 	asked         int
 }
@@ -33,14 +33,14 @@ func (c *cut) Parked(ctx context.Context, m Model) (time.Duration, error) {
 	if err := c.fail(ctx); err != nil {
 		return 0, err
 	}
-	return c.Store.Parked(ctx, m)
+	return c.ParkStore.Parked(ctx, m)
 }
 
 func (c *cut) Park(ctx context.Context, m Model, retryAfter time.Duration) (time.Duration, error) {
 	if err := c.fail(ctx); err != nil {
 		return 0, err
 	}
-	return c.Store.Park(ctx, m, retryAfter)
+	return c.ParkStore.Park(ctx, m, retryAfter)
 }
 
 // lone is a process whose Redis can be cut off, beside others whose cannot.
@@ -55,8 +55,8 @@ func alone(t *testing.T) *lone {
 	l := &lone{bundle: &bundle{T: t, now: time.UnixMilli(1_750_000_000_000)}}
 	redis := l.onRedis()
 	l.others = &bundle{T: t, store: redis}
-	l.cut = &cut{Store: redis}
-	l.store = NewFallback(l.cut, NewMemory(l.clock), FallbackOptions{
+	l.cut = &cut{ParkStore: redis}
+	l.store = NewParkFallback(l.cut, NewParkMemory(l.clock), FallbackOptions{
 		Timeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&l.log, nil)),
 	})
 	return l
@@ -176,7 +176,7 @@ func TestATripToRedisThatFailsHalfWayIsRepeated(t *testing.T) {
 	l.cut.broken = true
 	l.park(time.Minute, time.Minute)
 	l.cut.broken = false
-	l.cut.Store = &brokenPark{Store: l.cut.Store, times: 2}
+	l.cut.ParkStore = &brokenPark{ParkStore: l.cut.ParkStore, times: 2}
 	for range 2 {
 		l.pass(time.Second)
 		_, _ = l.store.Parked(t.Context(), model)
@@ -190,7 +190,7 @@ func TestATripToRedisThatFailsHalfWayIsRepeated(t *testing.T) {
 
 // brokenPark answers questions and fails the first parks.
 type brokenPark struct {
-	Store
+	ParkStore
 	times int
 }
 
@@ -198,5 +198,5 @@ func (b *brokenPark) Park(ctx context.Context, m Model, retryAfter time.Duration
 	if b.times--; b.times >= 0 {
 		return 0, errors.New("connection reset")
 	}
-	return b.Store.Park(ctx, m, retryAfter)
+	return b.ParkStore.Park(ctx, m, retryAfter)
 }

@@ -16,21 +16,21 @@ var parkLua string
 // in which a further refusal would double its wait.
 const parkTTL = time.Hour
 
-// Redis keeps the parks of a whole fleet; an operation is one script, by the
+// ParkRedis keeps the parks of a whole fleet; an operation is one script, by the
 // server's clock. It is safe for concurrent use.
-type Redis struct {
+type ParkRedis struct {
 	rdb    redis.UniversalClient
 	script *redis.Script
 	now    func() string // "": the server's clock; tests set it
 }
 
-// NewRedis returns a store on rdb, which stays the caller's.
-func NewRedis(rdb redis.UniversalClient) *Redis {
-	return &Redis{rdb: rdb, script: redis.NewScript(parkLua), now: func() string { return "" }}
+// NewParkRedis returns a store on rdb, which stays the caller's.
+func NewParkRedis(rdb redis.UniversalClient) *ParkRedis {
+	return &ParkRedis{rdb: rdb, script: redis.NewScript(parkLua), now: func() string { return "" }}
 }
 
 // Parked returns how long the model is still parked; 0: it is not.
-func (r *Redis) Parked(ctx context.Context, model Model) (time.Duration, error) {
+func (r *ParkRedis) Parked(ctx context.Context, model Model) (time.Duration, error) {
 	ms, err := r.run(ctx, model, "parked", 0)
 	if err != nil {
 		return 0, fmt.Errorf("read park of %s: %w", model.Model, err)
@@ -41,7 +41,7 @@ func (r *Redis) Parked(ctx context.Context, model Model) (time.Duration, error) 
 // Park parks the model after a refusal and returns for how long; retryAfter 0:
 // the provider named no time. A repeat of a command whose reply was lost does
 // no harm: the model is parked by then.
-func (r *Redis) Park(ctx context.Context, model Model, retryAfter time.Duration) (time.Duration, error) {
+func (r *ParkRedis) Park(ctx context.Context, model Model, retryAfter time.Duration) (time.Duration, error) {
 	wait := (min(max(retryAfter, 0), maxRetry) + time.Millisecond - 1) / time.Millisecond
 	ms, err := r.run(ctx, model, "park", int64(wait))
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Redis) Park(ctx context.Context, model Model, retryAfter time.Duration)
 	return millis(ms), nil
 }
 
-func (r *Redis) run(ctx context.Context, m Model, op string, wait int64) (int64, error) {
+func (r *ParkRedis) run(ctx context.Context, m Model, op string, wait int64) (int64, error) {
 	return r.script.Run(ctx, r.rdb, []string{parkKey(m)}, r.now(), op, wait,
 		firstWait.Milliseconds(), longestWait.Milliseconds(), maxStepBack.Milliseconds(), parkTTL.Milliseconds()).Int64()
 }
