@@ -40,6 +40,8 @@ type Answer struct {
 	// FirstToken is how long the first token took; 0: not known, as of an
 	// answer that was not streamed.
 	FirstToken time.Duration
+	// RateLimit is what the response's headers told.
+	RateLimit RateLimit
 }
 
 // Usage counts tokens as the provider reported them; zero where it did not.
@@ -64,6 +66,7 @@ type Error struct {
 	Tier       bool          // with RateLimited: the service tier that the request asks for has no capacity; the model may have
 	Message    string        // one line of our own words; never the provider's text, which may repeat a prompt or a key
 	RetryAfter time.Duration // what the provider asked for; 0 where it did not
+	RateLimit  RateLimit     // what the response's headers told; of a refusal too
 	RequestID  string
 	Body       []byte // the provider's body as it came, at most 64 KiB; nil where none came
 	Usage      Usage  // what was billed all the same

@@ -83,10 +83,23 @@ type exchange struct {
 func (x *exchange) send(post func(ctx context.Context) error) (Answer, *Error) {
 	x.watch.listen(x.streamed)
 	err := post(x.watch.ctx)
-	if x.response == nil || x.err != nil && x.response.StatusCode < 400 {
+	if x.response == nil {
 		return Answer{}, x.notAnswered(err)
 	}
-	return x.outcome(time.Now())
+	now := time.Now()
+	told := ParseRateLimit(x.response.Header, now)
+	if x.err != nil && x.response.StatusCode < 400 {
+		e := x.notAnswered(err)
+		e.RateLimit = told
+		return Answer{}, e
+	}
+	answer, refusal := x.outcome(now)
+	if refusal != nil {
+		refusal.RateLimit = told
+		return Answer{}, refusal
+	}
+	answer.RateLimit = told
+	return answer, nil
 }
 
 // roundTrip is the innermost middleware of the SDK. It reads the body itself,

@@ -22,7 +22,7 @@ func (s Script) of(model string) Behaviour {
 	if b.Tokens == (Tokens{}) {
 		b.Tokens = d.Tokens
 	}
-	if b.Limit == (Limit{}) {
+	if b.Limit.none() {
 		b.Limit = d.Limit
 	}
 	b.Faults = append(b.Faults[:len(b.Faults):len(b.Faults)], d.Faults...)
@@ -73,27 +73,4 @@ func (f Fault) applies(elapsed time.Duration, n int64, r *rand.Rand) bool {
 	lucky := f.Share > 0 && r.Float64() >= f.Share // drawn first: a window must not shift later draws
 	return !lucky && elapsed >= f.From && (f.To == 0 || elapsed < f.To) &&
 		n >= f.FirstCall && (f.LastCall == 0 || n <= f.LastCall)
-}
-
-// bucket is a hidden rate limit's: tokens at a moment.
-type bucket struct {
-	tokens float64
-	at     time.Duration
-	begun  bool
-}
-
-// take takes a token, or returns how long it is until there is one.
-func (b *bucket) take(l Limit, now time.Duration) (wait time.Duration) {
-	burst := float64(max(l.Burst, 1))
-	perToken := time.Minute / time.Duration(l.RPM)
-	if !b.begun {
-		b.begun, b.tokens = true, burst
-	}
-	b.tokens = min(burst, b.tokens+float64(now-b.at)/float64(perToken))
-	b.at = now
-	if b.tokens >= 1 {
-		b.tokens--
-		return 0
-	}
-	return time.Duration((1 - b.tokens) * float64(perToken))
 }

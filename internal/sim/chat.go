@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -35,6 +36,9 @@ type plan struct {
 	tokens  int
 
 	firstToken, interval time.Duration // of a stream
+
+	standing *standing // of the limit, where its headers tell; else nil
+	leave    func()    // ends the call
 }
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) { s.serve(w, r, parseChat) }
@@ -77,6 +81,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func(body [
 // respond does to a call what its plan says.
 func (s *Server) respond(w http.ResponseWriter, r *http.Request, req chatRequest, call *Call) {
 	p := s.plan(req)
+	defer p.leave()
+	p.standing.set(w.Header(), s.now())
 	wait := p.latency
 	if req.Stream && p.firstToken > 0 {
 		wait = 0
@@ -158,7 +164,7 @@ func (s *Server) cut(call *Call) {
 	panic(http.ErrAbortHandler)
 }
 
-// plan decides about the next call of a model.
+// plan decides about the next call of a model. Whoever asks for it must leave.
 func (s *Server) plan(req chatRequest) plan {
 	model := req.Model
 	s.mu.Lock()
@@ -171,27 +177,38 @@ func (s *Server) plan(req chatRequest) plan {
 	st.calls++
 	b := s.script.of(model)
 	chance := s.script.chance(model, st.calls)
-	p := plan{latency: b.Latency.draw(chance), tokens: b.Tokens.draw(chance)}
+	p := plan{latency: b.Latency.draw(chance), tokens: b.Tokens.draw(chance), leave: func() {}}
 	p.firstToken, p.interval = b.Stream.FirstToken, b.Stream.interval()
 	elapsed := s.now().Sub(s.start)
-	for _, a := range s.added {
-		if a.applies(model, elapsed, st.calls, chance) && a.Kind.meets(req) {
-			p.fault = &a.Fault
+	p.fault = s.faultOf(b, st, req, elapsed, chance)
+	if p.fault == nil {
+		p.fault, p.standing = st.limited(b.Limit, elapsed)
+		if p.fault != nil {
 			return p
+		}
+	}
+	st.inFlight++
+	p.leave = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		st.inFlight--
+	}
+	return p
+}
+
+// faultOf is the fault that meets a call; nil: none. The caller holds the lock.
+func (s *Server) faultOf(b Behaviour, st *state, req chatRequest, elapsed time.Duration, chance *rand.Rand) *Fault {
+	for _, a := range s.added {
+		if a.applies(req.Model, elapsed, st.calls, chance) && a.Kind.meets(req) {
+			return &a.Fault
 		}
 	}
 	for _, f := range b.Faults {
 		if f.applies(elapsed, st.calls, chance) && f.Kind.meets(req) {
-			p.fault = &f
-			return p
+			return &f
 		}
 	}
-	if b.Limit.RPM > 0 {
-		if wait := st.bucket.take(b.Limit, elapsed); wait > 0 {
-			p.fault = &Fault{Kind: RateLimited, RetryAfter: b.Limit.RetryAfter, RetryIn: wait}
-		}
-	}
-	return p
+	return nil
 }
 
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {

@@ -58,14 +58,6 @@ type Tokens struct {
 	Max int `yaml:"max"`
 }
 
-// Limit is a rate limit that clients are not told: Burst calls at once, then
-// RPM a minute. The rest is refused with a 429. RPM 0: none.
-type Limit struct {
-	RPM        int        `yaml:"rpm"`
-	Burst      int        `yaml:"burst"`       // defaults to 1
-	RetryAfter RetryAfter `yaml:"retry_after"` // how the wait is told; defaults to none
-}
-
 // Fault is what goes wrong, and for which calls: those for which all of its
 // conditions hold.
 type Fault struct {
@@ -162,10 +154,7 @@ func (b Behaviour) validate(at string) error {
 	if b.Tokens.Min < 0 || b.Tokens.Max < b.Tokens.Min || b.Tokens.Max > maxNumber {
 		errs = append(errs, fmt.Errorf("%s.tokens: want 0 <= min <= max <= %d", at, maxNumber))
 	}
-	if min(b.Limit.RPM, b.Limit.Burst) < 0 || max(b.Limit.RPM, b.Limit.Burst) > maxNumber {
-		errs = append(errs, fmt.Errorf("%s.limit: want 0 to %d", at, maxNumber))
-	}
-	errs = append(errs, b.Limit.RetryAfter.validate(at+".limit"))
+	errs = append(errs, b.Limit.validate(at+".limit"))
 	for i, f := range b.Faults {
 		errs = append(errs, f.validate(fmt.Sprintf("%s.faults[%d]", at, i)))
 	}

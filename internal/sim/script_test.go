@@ -17,7 +17,7 @@ models:
   large:
     tokens: {min: 10, max: 20}
     stream: {first_token: 200ms, tokens_per_second: 12.5}
-    limit: {rpm: 60, burst: 5, retry_after: ms}
+    limit: {rpm: 60, burst: 5, retry_after: ms, headers: openai, in_flight: 4, steps: [{from: 10s, rpm: 30}]}
     faults:
       - {kind: 503, from: 4s, to: 12s}
       - {kind: "429", retry_after: date, retry_in: 2s, share: 0.25, first_call: 3, last_call: 9}
@@ -32,7 +32,7 @@ func TestLoad(t *testing.T) {
 		Models: map[string]Behaviour{"large": {
 			Tokens: Tokens{10, 20},
 			Stream: Stream{FirstToken: 200 * time.Millisecond, TokensPerSecond: 12.5},
-			Limit:  Limit{RPM: 60, Burst: 5, RetryAfter: RetryMS},
+			Limit:  Limit{RPM: 60, Burst: 5, RetryAfter: RetryMS, Headers: HeadersOpenAI, InFlight: 4, Steps: []Step{{From: 10 * time.Second, RPM: 30}}},
 			Faults: []Fault{
 				{Kind: Unavailable, From: 4 * time.Second, To: 12 * time.Second},
 				{Kind: RateLimited, RetryAfter: RetryDate, RetryIn: 2 * time.Second, Share: 0.25, FirstCall: 3, LastCall: 9},
@@ -83,6 +83,11 @@ func TestLoadRefuses(t *testing.T) {
 		`default: {faults: [{kind: stall, keep_alive: -1s}]}`:           "negative",
 		`default: {limit: {rpm: -1}}`:                                   "limit",
 		`default: {limit: {rpm: 1, retry_after: never}}`:                "never",
+		`default: {limit: {in_flight: -1}}`:                             "limit",
+		`default: {limit: {headers: azure}}`:                            "azure",
+		`default: {limit: {steps: [{from: 2s}, {from: 1s}]}}`:           "earlier",
+		`default: {limit: {steps: [{from: -1s}]}}`:                      "from 0",
+		`default: {limit: {steps: [{rpm: -1}]}}`:                        "limit",
 	}
 	for text, want := range tests {
 		if _, err := Load(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -46,8 +46,9 @@ type Server struct {
 
 // state is what changes about a model.
 type state struct {
-	calls  int64
-	bucket bucket
+	calls    int64
+	inFlight int // accepted and not ended
+	bucket   bucket
 }
 
 // New returns a simulator whose script begins now.

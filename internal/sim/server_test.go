@@ -254,29 +254,3 @@ func TestChanceIsOfTheSeed(t *testing.T) {
 		t.Errorf("%d of 200 failed at a share of 0.3", failed)
 	}
 }
-
-func TestHiddenLimit(t *testing.T) {
-	b := setup(t, sim.Script{Default: sim.Behaviour{Limit: sim.Limit{RPM: 60, Burst: 3, RetryAfter: sim.RetryMS}}})
-	admitted := func() (n int) {
-		for range 5 {
-			if b.status("m") == 200 {
-				n++
-			}
-		}
-		return n
-	}
-	if n := admitted(); n != 3 {
-		t.Errorf("%d calls at once, want the burst of 3", n)
-	}
-	if r := b.call("m", "x"); r.Status != 429 || r.Header.Get("retry-after-ms") != "1000" {
-		t.Errorf("got %+v, want to wait a second", r)
-	}
-	b.clock.set(2 * time.Second)
-	if n := admitted(); n != 2 {
-		t.Errorf("%d calls after two seconds, want 2", n)
-	}
-	b.clock.set(time.Hour)
-	if n := admitted(); n != 3 {
-		t.Errorf("%d calls after an hour, want the burst of 3", n)
-	}
-}
