@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"nightshift/config"
 	"nightshift/provider"
 )
 
@@ -17,6 +18,7 @@ type size struct {
 	messages []int // of each message
 	rest     int   // tools and schemas
 	answer   json.RawMessage
+	n        json.RawMessage
 }
 
 // perMessage is what the frame of a message takes.
@@ -56,6 +58,7 @@ type chat struct {
 	ResponseFormat json.RawMessage   `json:"response_format"`
 	MaxTokens      json.RawMessage   `json:"max_tokens"`
 	MaxCompletion  json.RawMessage   `json:"max_completion_tokens"`
+	N              json.RawMessage   `json:"n"`
 }
 
 // measure returns the size of a body; what is no chat has none.
@@ -64,7 +67,7 @@ func measure(body json.RawMessage) *size {
 	if json.Unmarshal(body, &c) != nil {
 		return &size{}
 	}
-	s := &size{rest: tokens(c.Tools) + tokens(c.Functions) + tokens(c.ResponseFormat)}
+	s := &size{rest: tokens(c.Tools) + tokens(c.Functions) + tokens(c.ResponseFormat), n: c.N}
 	for _, raw := range c.Messages {
 		var m message
 		_ = json.Unmarshal(raw, &m) // what does not fit counts nothing
@@ -77,8 +80,10 @@ func measure(body json.RawMessage) *size {
 }
 
 // answerTokens is how long the answer may become by the request, as a rung sends it.
-func (a *attempt) answerTokens(r *rung) int {
-	limit := a.size().answer
+func (a *attempt) answerTokens(r *rung) int { return a.size().answerTokens(r.Rung) }
+
+func (s *size) answerTokens(r config.Rung) int {
+	limit := s.answer
 	for _, field := range []string{"max_tokens", "max_completion_tokens"} {
 		if v, ok := r.Set[field]; ok {
 			limit, _ = json.Marshal(v)
@@ -102,12 +107,10 @@ func (a *attempt) size() *size {
 // tooLarge says that a request is clearly too large for a rung's context: with a
 // fifth less than our count of the prompt, and the answer that it asks for. In
 // doubt the provider decides; a refusal of that kind costs nothing.
-func (a *attempt) tooLarge(r *rung) bool {
-	window := r.model.Context
-	if r.Model == "" || window <= 0 {
-		return false
-	}
-	return a.size().prompt()*4/5+a.answerTokens(r) > window
+func (a *attempt) tooLarge(r *rung) bool { return a.size().tooLarge(r.Rung, r.model) }
+
+func (s *size) tooLarge(r config.Rung, m config.Model) bool {
+	return r.Model != "" && m.Context > 0 && s.prompt()*4/5+s.answerTokens(r) > m.Context
 }
 
 // fits says whether the request may go to a rung, shortened where the ladder
