@@ -2,6 +2,7 @@ package batch
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -15,28 +16,70 @@ type Share struct {
 	Room map[int]int
 }
 
-// Pick says what to release from the backlogs of one queue when there is room
-// for that many lines. The producers get equal shares, counting what each has
-// out already and is not deferred; within one, the earliest deadline goes first
-// (then the oldest), within a batch the order of the file.
-//
-// deferred bounds the lines of one producer and starting rung that may be
-// deferred: a class that has some gets what is left to the bound, the others go
-// on. One that has none is bounded by room alone: nothing says that its lines
-// would wait, and a healthy queue begins more than the bound in a moment. Batches
-// that are cancelled or past their deadline get nothing; End is for them.
-func Pick(backlogs []Backlog, room, deferred int, now time.Time) []Share {
-	producers := byProducer(backlogs, deferred, now)
-	for range max(room, 0) {
-		p := neediest(producers)
-		if p == nil {
+// Picking is what Pick goes by, beside the backlogs.
+type Picking struct {
+	Now  time.Time
+	Room int // lines that may be released at all
+	// Deferred bounds the lines of one producer and starting rung that may be
+	// deferred: a class that has some gets what is left to the bound, the others
+	// go on. One that has none is bounded by Room alone: nothing says that its
+	// lines would wait, and a healthy queue begins more than the bound in a moment.
+	Deferred int
+	// Rate is how many lines the queue ends a second; 0: not known, and then no
+	// batch is thought to miss its deadline.
+	Rate  float64
+	Calls Calls
+}
+
+// Calls is what the guards of the hour leave for lines that are not released
+// yet. The zero Calls bounds nothing.
+type Calls struct {
+	// Producers are the calls that each of them has left; one that is not named
+	// is not bounded.
+	Producers map[string]int
+	// Own are calls of a batch's own, which its lines use first and which are not
+	// its producer's.
+	Own map[string]int
+}
+
+// Pick says what to release from the backlogs of one queue: first lines of the
+// batches that would otherwise miss their deadline (see urgent), the earliest
+// first. Then the producers get equal shares, counting what each has out already
+// and is not deferred; within one, the earliest deadline goes first (then the
+// oldest), within a batch the order of the file. No producer gets more lines than
+// its guard leaves calls. Batches that are cancelled or past their deadline get
+// nothing; End is for them.
+func Pick(backlogs []Backlog, p Picking) []Share {
+	producers := byProducer(backlogs, p)
+	room := max(p.Room, 0)
+	var shares []Share
+	for _, b := range urgent(backlogs, p) {
+		c := producers[b.Producer]
+		if s := c.take(b, room); s.N > 0 {
+			room -= s.N
+			c.active += int64(s.N)
+			shares = append(shares, s)
+		}
+		c.batches = slices.DeleteFunc(c.batches, func(o Backlog) bool { return o.ID == b.ID })
+	}
+	return append(shares, equally(producers, room)...)
+}
+
+// equally gives every producer the same, as far as it wants it.
+func equally(producers map[string]*claim, room int) (shares []Share) {
+	all := slices.SortedFunc(maps.Values(producers), func(a, b *claim) int { return cmp.Compare(a.producer, b.producer) })
+	for _, c := range all {
+		c.wants = sum(c.clone().takeAll(math.MaxInt))
+	}
+	for range room {
+		c := neediest(all)
+		if c == nil {
 			break
 		}
-		p.granted++
+		c.granted++
 	}
-	var shares []Share
-	for _, p := range producers {
-		shares = append(shares, p.shares()...)
+	for _, c := range all {
+		shares = append(shares, c.takeAll(c.granted)...)
 	}
 	return shares
 }
@@ -46,53 +89,54 @@ type claim struct {
 	producer string
 	active   int64 // out and not deferred
 	batches  []Backlog
-	room     map[int]int // by class
-	wants    int         // lines that may be released at all
+	room     map[int]int    // by class
+	calls    int            // that its guard leaves
+	own      map[string]int // calls of batches
+	wants    int            // lines that may be released at all
 	granted  int
 }
 
-func byProducer(backlogs []Backlog, deferred int, now time.Time) []*claim {
-	byName := map[string]*claim{}
-	var all []*claim
+func byProducer(backlogs []Backlog, p Picking) map[string]*claim {
+	all := map[string]*claim{}
 	for _, b := range backlogs {
-		c := byName[b.Producer]
+		c := all[b.Producer]
 		if c == nil {
-			c = &claim{producer: b.Producer, room: map[int]int{}}
-			byName[b.Producer] = c
-			all = append(all, c)
+			c = newClaim(b.Producer, p.Calls)
+			all[b.Producer] = c
 		}
 		c.active += b.Out
-		for class := range b.Classes {
-			if _, ok := c.room[class]; !ok {
-				c.room[class] = deferred
-			}
-		}
-		if b.Waiting > 0 && !b.Cancelled && (b.Deadline.IsZero() || now.Before(b.Deadline)) {
-			c.batches = append(c.batches, b)
-		}
-	}
-	for _, b := range backlogs {
-		c := byName[b.Producer]
 		for class, n := range b.Deferred {
 			c.active -= int64(n)
-			if _, ok := c.room[class]; ok {
+			if n > 0 {
+				if _, ok := c.room[class]; !ok {
+					c.room[class] = p.Deferred
+				}
 				c.room[class] -= n
 			}
 		}
-	}
-	for _, c := range all {
-		for class, left := range c.room {
-			if left == deferred {
-				c.room[class] = math.MaxInt
-			}
+		if b.Waiting > 0 && b.alive(p.Now) {
+			c.batches = append(c.batches, b)
 		}
 	}
-	slices.SortFunc(all, func(a, b *claim) int { return cmp.Compare(a.producer, b.producer) })
 	for _, c := range all {
 		slices.SortFunc(c.batches, urgency)
-		c.wants = c.count()
 	}
 	return all
+}
+
+func newClaim(producer string, calls Calls) *claim {
+	c := &claim{producer: producer, room: map[int]int{}, calls: math.MaxInt, own: maps.Clone(calls.Own)}
+	if n, bounded := calls.Producers[producer]; bounded {
+		c.calls = max(n, 0)
+	}
+	return c
+}
+
+// clone is for trying out; the batches are shared, they do not change.
+func (c *claim) clone() *claim {
+	d := *c
+	d.room, d.own = maps.Clone(c.room), maps.Clone(c.own)
+	return &d
 }
 
 // urgency orders the batches of one producer.
@@ -117,43 +161,44 @@ func neediest(all []*claim) *claim {
 	return best
 }
 
-// count returns how many lines the producer's batches have within its room.
-func (c *claim) count() int {
-	n := 0
-	for class, room := range c.room {
-		var waiting int64
-		for _, b := range c.batches {
-			waiting += b.Classes[class]
+// takeAll spreads n lines over the producer's batches.
+func (c *claim) takeAll(n int) (shares []Share) {
+	for _, b := range c.batches {
+		if s := c.take(b, n); s.N > 0 {
+			n -= s.N
+			shares = append(shares, s)
 		}
-		n += int(min(waiting, int64(max(room, 0))))
 	}
-	return n
+	return shares
 }
 
-// shares spreads what was granted over the producer's batches.
-func (c *claim) shares() []Share {
-	var out []Share
-	for _, b := range c.batches {
-		if c.granted == 0 {
-			break
+// take gives up to n lines to a batch. Where that is fewer than its classes have
+// room for, the mix of them is not known, and all that they could get is taken
+// from the later batches.
+func (c *claim) take(b Backlog, n int) Share {
+	s := Share{ID: b.ID, Room: map[int]int{}}
+	for class, waiting := range b.Classes {
+		room, bounded := c.room[class]
+		if !bounded {
+			room = math.MaxInt
 		}
-		s := Share{ID: b.ID, Room: map[int]int{}}
-		for class, waiting := range b.Classes {
-			s.Room[class] = int(min(waiting, int64(max(c.room[class], 0))))
-			s.N += s.Room[class]
+		if s.Room[class] = int(min(waiting, int64(max(room, 0)))); bounded {
+			c.room[class] -= s.Room[class]
 		}
-		if s.N > c.granted {
-			// The mix of classes is not known, and the later batches get nothing.
-			s.N = c.granted
-		}
-		if s.N == 0 {
-			continue
-		}
-		for class, n := range s.Room {
-			c.room[class] -= n
-		}
-		c.granted -= s.N
-		out = append(out, s)
+		s.N += s.Room[class]
 	}
-	return out
+	own := max(c.own[b.ID], 0)
+	s.N = min(s.N, n, own+min(c.calls, math.MaxInt-own)) // their sum, which may not overflow
+	if own > 0 {
+		c.own[b.ID] -= min(own, s.N)
+	}
+	c.calls -= max(s.N-own, 0)
+	return s
+}
+
+func sum(shares []Share) (n int) {
+	for _, s := range shares {
+		n += s.N
+	}
+	return n
 }

@@ -62,7 +62,7 @@ func TestPick(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]int{}
-			for _, s := range Pick(c.backlogs, c.room, 100, now) {
+			for _, s := range Pick(c.backlogs, Picking{Now: now, Room: c.room, Deferred: 100}) {
 				got[s.ID] += s.N
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -75,7 +75,7 @@ func TestPick(t *testing.T) {
 func TestPick_ClassesAreBoundedApart(t *testing.T) {
 	b := waits("a", "ann", 0)
 	b.Waiting, b.Classes, b.Deferred, b.Out = 60, map[int]int64{0: 50, 1: 10}, map[int]int{0: 99, 2: 7}, 106
-	got := Pick([]Backlog{b}, 40, 100, newClock().t)
+	got := Pick([]Backlog{b}, Picking{Now: newClock().t, Room: 40, Deferred: 100})
 	want := []Share{{ID: "a", N: 11, Room: map[int]int{0: 1, 1: 10}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -105,7 +105,7 @@ func TestPick_Fair(t *testing.T) {
 			all = append(all, b)
 		}
 		room, bound := rapid.IntRange(0, 60).Draw(t, "room"), rapid.IntRange(1, 30).Draw(t, "bound")
-		checkFair(t, all, room, bound, Pick(all, room, bound, now), now)
+		checkFair(t, all, room, bound, Pick(all, Picking{Now: now, Room: room, Deferred: bound}), now)
 	})
 }
 

@@ -146,6 +146,9 @@ type Wait struct {
 	Open string `json:",omitempty"`
 	// NoProbe is the line's own; see Line.
 	NoProbe bool `json:",omitempty"`
+	// Deferral is its number among those of the line: a line that is deferred
+	// twice until the same second waits twice.
+	Deferral int `json:",omitempty"`
 }
 
 // Result is one line of the output, in the shape of OpenAI's Batch API plus

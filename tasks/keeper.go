@@ -71,6 +71,7 @@ type Keeper struct {
 	now      func() time.Time
 
 	lastResorts map[string]LastResort // by queue
+	flow        *throughput
 
 	mu    sync.Mutex
 	live  []Heartbeat
@@ -79,16 +80,16 @@ type Keeper struct {
 	led, woke, swept time.Time
 	trouble          string // of the last round
 	told             time.Time
-	woken            map[string]time.Time // task ID -> the wake time it had
-	texts            map[string]*textRun  // by batch, of those near their deadline
-	probed           map[string]Probe     // breaker -> the last probe that a line was woken for
+	woken            map[string]woken    // by task, of those not long ago
+	texts            map[string]*textRun // by batch, of those near their deadline
+	probed           map[string]Probe    // breaker -> the last probe that a line was woken for
 }
 
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
-		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]time.Time{}, probed: map[string]Probe{},
-		lastResorts: o.LastResorts, texts: map[string]*textRun{},
+		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{},
+		lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
 	}
 }
 
@@ -178,6 +179,9 @@ func (k *Keeper) keep(ctx context.Context) error {
 	// What fails for one batch or queue must not hold up the others.
 	backlogs, err := k.backlog.Backlogs(ctx)
 	now := k.now()
+	if len(backlogs) > 0 {
+		k.flow.look(backlogs, backlogs[0].Now, k.endsInBulk)
+	}
 	errs := []error{err, k.writeTexts(ctx, backlogs), k.endDead(ctx, backlogs)}
 	wake := due(&k.woke, now, wakeEvery)
 	for queue, mine := range byQueue(backlogs) {

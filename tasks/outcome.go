@@ -81,6 +81,7 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 	h.pace.postpone(until, now)
 	wait := batch.Wait{
 		Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits), NoProbe: b.Line.NoProbe,
+		Deferral: out.Progress.Deferrals,
 	}
 	h.obs.Deferred(h.queue.Name, wait.Reason)
 	return h.suspend(l, out.Progress, wait, &Deferral{wait.Model, wait.Reason, until})

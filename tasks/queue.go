@@ -57,21 +57,24 @@ func (q *queues) pending(ctx context.Context, queue string) (int, error) {
 	return int(n), nil
 }
 
-// wake makes a waiting task pending at once; one that does not wait is left.
-func (q *queues) wake(queue string, ref batch.Ref) error {
-	err := q.inspector.RunTask(queue, TaskID(ref))
-	if err != nil && !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound) {
-		// A task that is pending or active already needs no waking; asynq has no
-		// typed error for that.
-		if info, e := q.inspector.GetTaskInfo(queue, TaskID(ref)); e == nil && awake(info.State) {
-			return nil
-		}
-		return fmt.Errorf("wake task %s: %w", TaskID(ref), err)
+// wake makes a waiting task pending at once; one that does not wait is left. An
+// active one is not awake: where its line waits, it is about to be put back, and
+// must be woken then.
+func (q *queues) wake(queue string, ref batch.Ref) (awake bool, err error) {
+	err = q.inspector.RunTask(queue, TaskID(ref))
+	if err == nil || errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return true, nil
 	}
-	return nil
+	// asynq has no typed error for a task that is pending or active already.
+	info, e := q.inspector.GetTaskInfo(queue, TaskID(ref))
+	switch {
+	case e == nil && info.State == asynq.TaskStatePending:
+		return true, nil
+	case e == nil && info.State == asynq.TaskStateActive:
+		return false, nil
+	}
+	return false, fmt.Errorf("wake task %s: %w", TaskID(ref), err)
 }
-
-func awake(s asynq.TaskState) bool { return s == asynq.TaskStatePending || s == asynq.TaskStateActive }
 
 // The states of a task that the sweep mends, as asynq writes them.
 const (
@@ -108,7 +111,8 @@ func (q *queues) mend(ctx context.Context, queue string, ref batch.Ref, state st
 	case stateGone:
 		return true, q.enqueue(ctx, queue, ref)
 	case stateArchived:
-		return true, q.wake(queue, ref)
+		_, err := q.wake(queue, ref)
+		return true, err
 	case stateCompleted:
 		if err := q.inspector.DeleteTask(queue, TaskID(ref)); err != nil {
 			return false, fmt.Errorf("delete completed task %s: %w", TaskID(ref), err)

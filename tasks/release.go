@@ -48,7 +48,10 @@ func ahead(configured, slots, begun int) int {
 // release moves lines from the backlogs of a queue to asynq. A line that was
 // moved but not enqueued is found by the sweep.
 func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Backlog, room, slots int) error {
-	for _, s := range batch.Pick(backlogs, room, max(deferredMin, slots), backlogs[0].Now) {
+	picking := batch.Picking{
+		Now: backlogs[0].Now, Room: room, Deferred: max(deferredMin, slots), Rate: k.flow.rate(queue),
+	}
+	for _, s := range batch.Pick(backlogs, picking) {
 		refs, err := k.backlog.Release(ctx, s.ID, k.epoch.Load(), s.N, s.Room)
 		if err != nil {
 			return fmt.Errorf("release lines of %s: %w", s.ID, err)

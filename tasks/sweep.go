@@ -38,6 +38,11 @@ func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog) error {
 	return errors.Join(errs...)
 }
 
+// endsInBulk says whether the keeper ends lines of the batch itself, all at once.
+func (k *Keeper) endsInBulk(b batch.Backlog) bool {
+	return b.Cancelled || !b.Deadline.IsZero() && !b.Now.Before(b.Deadline) || k.texts[b.ID] != nil
+}
+
 func (k *Keeper) end(ctx context.Context, b batch.Backlog, o batch.Outcome) error {
 	for range endPieces {
 		n, err := k.backlog.End(ctx, b.ID, k.epoch.Load(), o, endPiece)

@@ -29,10 +29,11 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 		if n >= room || err != nil || ctx.Err() != nil {
 			break
 		}
-		if !anyClosed(e, doors) || k.woken[TaskID(e.Ref)].Equal(e.Wait.Until) {
+		if !anyClosed(e, doors) || k.wasWoken(e) {
 			continue
 		}
-		if err = k.wake(queue, e); err == nil {
+		var awake bool
+		if awake, err = k.wake(queue, e); awake {
 			n++
 		}
 	}
@@ -59,12 +60,27 @@ func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch
 	return waiting, nil
 }
 
-func (k *Keeper) wake(queue string, e batch.OutEntry) error {
-	if err := k.queue.wake(queue, e.Ref); err != nil {
-		return err
+func (k *Keeper) wake(queue string, e batch.OutEntry) (awake bool, err error) {
+	if awake, err = k.queue.wake(queue, e.Ref); awake {
+		k.woken[TaskID(e.Ref)] = woken{e.Wait.Deferral, k.now()}
 	}
-	k.woken[TaskID(e.Ref)] = e.Wait.Until
-	return nil
+	return awake, err
+}
+
+// woken is a wait that the keeper ended. It stays in the line's entry until an
+// attempt begins.
+type woken struct {
+	deferral int
+	at       time.Time
+}
+
+// wokenFor is how long that is remembered. A line whose task is still pending
+// then is woken again, which does nothing.
+const wokenFor = time.Minute
+
+func (k *Keeper) wasWoken(e batch.OutEntry) bool {
+	w, is := k.woken[TaskID(e.Ref)]
+	return is && w.deferral == e.Wait.Deferral
 }
 
 // wakeProbes wakes a line for each probe that is due, once a probe, and returns
@@ -76,11 +92,14 @@ func (k *Keeper) wakeProbes(queue string, waiting []batch.OutEntry, doors map[st
 		if k.probed[probe.Breaker] == probe {
 			continue
 		}
-		if err := k.wake(queue, e); err != nil {
+		awake, err := k.wake(queue, e)
+		if err != nil {
 			return n, err
 		}
-		k.probed[probe.Breaker] = probe
-		n++
+		if awake {
+			k.probed[probe.Breaker] = probe
+			n++
+		}
 	}
 	return n, nil
 }
@@ -119,9 +138,9 @@ func anyClosed(e batch.OutEntry, doors map[string]Door) bool {
 
 // forgetWoken drops what can no longer be woken twice.
 func (k *Keeper) forgetWoken() {
-	past := k.now().Add(-time.Minute)
-	for id, until := range k.woken {
-		if until.Before(past) {
+	past := k.now().Add(-wokenFor)
+	for id, w := range k.woken {
+		if w.at.Before(past) {
 			delete(k.woken, id)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"nightshift/batch"
 	"nightshift/breaker"
+	"nightshift/ladder"
 )
 
 // states is a breaker store by what is not closed.
@@ -84,4 +85,50 @@ func TestOneLineIsWokenForAProbe(t *testing.T) {
 	if want := map[Probe]int64{parent: 3, model: 2}; !maps.Equal(got, want) {
 		t.Errorf("woken %v, want %v", got, want)
 	}
+}
+
+// A line that was woken and refused again until the same second is woken again
+// when its breaker closes again.
+func TestALineIsWokenForEachOfItsDeferrals(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 1, nil)
+	until := time.Now().Add(time.Hour).Truncate(time.Second)
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		if r.seen.add(q.Line) < 4 {
+			return deferred(q, "sim/a", until)
+		}
+		return answer(q)
+	}, func(o *Options) {
+		o.Breakers = &doors{open: map[string]bool{"sim/a": false}}
+		o.Random = func() float64 { return 0 }
+	})
+	if s := r.done("b", 30*time.Second); s.Succeeded != 1 || s.Deferrals != 3 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// A task that is active still is about to be put back; only then can it be woken.
+func TestAnActiveTaskIsNotAwake(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	r.submit("b", 1, nil)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	r.worker(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+		if r.seen.add(q.Line) == 1 {
+			close(begun)
+			<-goOn
+			return deferred(q, "sim/a", time.Now().Add(time.Hour))
+		}
+		return answer(q)
+	}, func(o *Options) { o.Breakers = &doors{open: map[string]bool{"sim/a": true}} })
+	<-begun
+	q, ref := newQueues(r.client(3)), batch.Ref{Batch: "b", Line: 1}
+	if awake, err := q.wake("q", ref); awake || err != nil {
+		t.Errorf("active: awake %t, %v", awake, err)
+	}
+	close(goOn)
+	r.until(20*time.Second, "it is woken once it waits", func() bool {
+		awake, err := q.wake("q", ref)
+		return err == nil && awake
+	})
+	r.done("b", 20*time.Second)
 }

@@ -149,22 +149,39 @@ func TestCase51_PaidInvalidThenDeferredThenKilled(t *testing.T) {
 	}
 }
 
-// A worker is killed while Redis does not answer, so that it holds tasks which
-// it took and could not begin, or not finish: all run later, once each.
+// A worker is killed when it holds tasks that it took and could not begin,
+// because what it asks of the batch fails: all run later, once each.
 func TestCase43_KilledBetweenDequeueAndBegin(t *testing.T) {
 	t.Parallel()
-	const n = 20
+	const n, ahead = 20, 3 // half the slots
 	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: 5, retries: 0, cooldown: "2s", maxCooldown: "16s"})
-	f.up.delay = 100 * time.Millisecond
 	f.submit("b", n)
+	ctx, rdb := context.Background(), f.conn.Redis.State()
+	const meta, aside, paused = "nightshift:{b:b}:meta", "nightshift:{b:b}:aside", "asynq:{q}:paused"
+	length := func(state string) int64 { return rdb.LLen(ctx, "asynq:{q}:"+state).Val() }
+	do := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(rdb.Set(ctx, paused, 1, 0).Err())
 	first := f.start()
-	f.until(60*time.Second, "some lines are done", func() bool { return f.status("b").Succeeded >= 5 })
-	f.redis.Freeze(t)
+	f.until(60*time.Second, "tasks are released", func() bool { return length("pending") == ahead })
+	do(rdb.Rename(ctx, meta, aside).Err())
+	do(rdb.Set(ctx, meta, "not a batch", 0).Err())
+	do(rdb.Del(ctx, paused).Err())
+	f.until(60*time.Second, "the tasks are taken", func() bool { return length("active") == ahead })
 	kill(first)
-	f.redis.Thaw(t)
+	if leases, err := rdb.Exists(ctx, "nightshift:{b:b}:lease").Result(); leases != 0 || err != nil {
+		t.Fatalf("a line was begun, %v", err)
+	}
+	do(rdb.Rename(ctx, aside, meta).Err())
 	f.start()
 	if s := f.done("b", 240*time.Second); s.Succeeded != n {
 		t.Errorf("status: %+v", s)
 	}
 	f.onceEach("b", n)
+	if total, probes := f.up.counts(); total != n || probes != 0 {
+		t.Errorf("%d calls, %d of them probes, for %d lines", total, probes, n)
+	}
 }
