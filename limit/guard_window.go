@@ -1,0 +1,150 @@
+package limit
+
+import (
+	"slices"
+	"time"
+)
+
+// The numbers of the guard.
+const (
+	// guardMinutes is how many whole minutes before the present one count: with
+	// it they hold every hour that ends now, of whatever phase, so that no hour
+	// ever holds more than the limit. A call counts for 60 to 61 minutes.
+	guardMinutes = 60
+	// placeGrace is how long after its time a place is kept: a line wakes at a
+	// whole second, spread and behind what is pending.
+	placeGrace = 5 * time.Minute
+	// budgetWait is when a line asks again whose batch's budget is only reserved.
+	budgetWait = 5 * time.Second
+	maxCharge  = int64(1e15) // nano-dollars
+	minuteMS   = int64(60_000)
+)
+
+// window is the sliding hour of one producer, or of all. The zero window is empty.
+type window struct {
+	Minutes []guardMinute // ascending; of those that count
+	Calls   int64         // their sums
+	USD     int64
+	Waiting []turn // by order of asking
+	Seq     int64   // places ever given
+	Opened  int64   // ms; 0: closed
+
+	Released   int64 // ms
+	ReleasedBy string
+}
+
+type guardMinute struct{ Minute, Calls, USD int64 }
+
+// turn is a line's turn.
+type turn struct {
+	Line string
+	Seq  int64
+	Due  int64 // ms, as it was last told
+}
+
+// tidy drops the minutes that no longer count and the places that nobody came
+// for, and returns the minute in which calls are counted now. A clock that
+// stepped back counts on in the last minute; one that stepped back by more than
+// the window voids it.
+func (w *window) tidy(now int64) int64 {
+	minute := now / minuteMS
+	if n := len(w.Minutes); n > 0 {
+		if last := w.Minutes[n-1].Minute; last > minute+guardMinutes {
+			w.Minutes, w.Calls, w.USD = nil, 0, 0
+		} else {
+			minute = max(minute, last)
+		}
+	}
+	for len(w.Minutes) > 0 && w.Minutes[0].Minute < minute-guardMinutes {
+		w.Calls -= w.Minutes[0].Calls
+		w.USD -= w.Minutes[0].USD
+		w.Minutes = w.Minutes[1:]
+	}
+	for len(w.Waiting) > 0 && w.Waiting[0].Due+placeGrace.Milliseconds() < now {
+		w.Waiting = w.Waiting[1:]
+	}
+	return minute
+}
+
+// add counts calls and cost in a minute that counts, or opens it.
+func (w *window) add(minute, calls, usd int64) {
+	i, ok := slices.BinarySearchFunc(w.Minutes, minute, func(m guardMinute, t int64) int { return int(m.Minute - t) })
+	if !ok {
+		w.Minutes = slices.Insert(w.Minutes, i, guardMinute{Minute: minute})
+	}
+	w.Minutes[i].Calls += calls
+	w.Minutes[i].USD += usd
+	w.Calls += calls
+	w.USD += usd
+}
+
+// correct is add where the minute may have passed out of the window.
+func (w *window) correct(minute, calls, usd int64) {
+	if slices.ContainsFunc(w.Minutes, func(m guardMinute) bool { return m.Minute == minute }) {
+		w.add(minute, calls, usd)
+	}
+}
+
+// rank is how many lines have a place before this one.
+func (w *window) rank(line string) int {
+	if i := slices.IndexFunc(w.Waiting, func(p turn) bool { return p.Line == line }); i >= 0 && line != "" {
+		return i
+	}
+	return len(w.Waiting)
+}
+
+// free says whether a call fits that has rank calls of its kind before it.
+// Calls without a limit do not count here where own is set: they are the batch's own.
+func (w *window) free(l GuardLimits, rank, usd int64, own bool) bool {
+	if l.Calls > 0 && !own && w.Calls+rank >= l.Calls {
+		return false
+	}
+	// A call dearer than the whole limit goes alone.
+	return l.USD <= 0 || w.USD+usd*(rank+1) <= l.USD || w.USD <= 0 && rank == 0
+}
+
+// due is when a call of that rank fits, by what falls out of the window until
+// then: now where it fits. A rank beyond the limit waits for whole windows more.
+func (w *window) due(l GuardLimits, rank, usd, now int64, own bool) int64 {
+	rounds := int64(0)
+	if l.Calls > 0 && !own {
+		rounds, rank = rank/l.Calls, rank%l.Calls
+	}
+	after, at := window{Calls: w.Calls, USD: w.USD}, now
+	for _, m := range w.Minutes {
+		if after.free(l, rank, usd, own) {
+			break
+		}
+		after.Calls -= m.Calls
+		after.USD -= m.USD
+		at = max(now, (m.Minute+guardMinutes+1)*minuteMS)
+	}
+	return at + rounds*(guardMinutes+1)*minuteMS
+}
+
+// wait gives a line its place, or keeps the one it has, and says when it is due.
+func (w *window) wait(line string, due int64) {
+	if line == "" {
+		return
+	}
+	if i := w.rank(line); i < len(w.Waiting) {
+		w.Waiting[i].Due = due
+		return
+	}
+	w.Seq++
+	w.Waiting = append(w.Waiting, turn{Line: line, Seq: w.Seq, Due: due})
+}
+
+// leave takes a line's place away.
+func (w *window) leave(line string) {
+	w.Waiting = slices.DeleteFunc(w.Waiting, func(p turn) bool { return p.Line == line })
+}
+
+// open says whether a new call would be refused.
+func (w *window) open(l GuardLimits, now int64) (bool, int64) {
+	rank := int64(len(w.Waiting))
+	if w.free(l, rank, 0, false) && (l.USD <= 0 || w.USD < l.USD) {
+		return false, 0
+	}
+	return true, w.due(l, rank, 1, now, false)
+}
