@@ -26,8 +26,8 @@ type window struct {
 	Calls   int64         // their sums
 	USD     int64
 	Waiting []turn // by order of asking
-	Seq     int64   // places ever given
-	Opened  int64   // ms; 0: closed
+	Seq     int64  // places ever given
+	Opened  int64  // ms; 0: closed
 
 	Released   int64 // ms
 	ReleasedBy string
@@ -78,10 +78,13 @@ func (w *window) add(minute, calls, usd int64) {
 	w.USD += usd
 }
 
-// correct is add where the minute may have passed out of the window.
+// correct is add where the minute may have passed out of the window, or have been
+// set to nothing by a person.
 func (w *window) correct(minute, calls, usd int64) {
-	if slices.ContainsFunc(w.Minutes, func(m guardMinute) bool { return m.Minute == minute }) {
-		w.add(minute, calls, usd)
+	i := slices.IndexFunc(w.Minutes, func(m guardMinute) bool { return m.Minute == minute })
+	if i >= 0 {
+		m := w.Minutes[i]
+		w.add(minute, max(calls, -m.Calls), max(usd, -m.USD))
 	}
 }
 

@@ -1,0 +1,189 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"nightshift/internal/redistest"
+)
+
+// guards are a memory and a Redis guard that do the same at the same time.
+type guards struct {
+	now     time.Time
+	o       GuardOptions
+	limits  map[string]GuardLimits
+	rdb     redis.UniversalClient
+	memory  *GuardMemory
+	redis   *GuardRedis
+	changes [2][]GuardChange
+}
+
+var guardStart = time.UnixMilli(1_750_000_012_345)
+
+func newGuards(rdb redis.UniversalClient) *guards {
+	g := &guards{now: guardStart, rdb: rdb, limits: map[string]GuardLimits{}}
+	g.o = GuardOptions{Limits: func(p string) GuardLimits { return g.limits[p] }}
+	g.build()
+	return g
+}
+
+func (g *guards) build() {
+	for i := range g.changes {
+		o := g.o
+		o.OnChange = func(c GuardChange) { g.changes[i] = append(g.changes[i], c) }
+		if i == 0 {
+			g.memory = NewGuardMemory(o, func() time.Time { return g.now })
+			continue
+		}
+		g.redis = NewGuardRedis(g.rdb, o)
+		g.redis.now = func() string { return strconv.FormatInt(g.now.UnixMilli(), 10) }
+	}
+}
+
+// both does the same with both and fails where they say something else.
+func (g *guards) both(t rapid.TB, what string, do func(Guarder) error) error {
+	t.Helper()
+	a, b := do(g.memory), do(g.redis)
+	var over *OverError
+	if b != nil && !errors.As(b, &over) {
+		t.Fatalf("%s: %v", what, b)
+	}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Fatalf("%s at %d: memory and redis differ:\n%s", what, g.now.UnixMilli(), diff)
+	}
+	if diff := cmp.Diff(g.changes[0], g.changes[1]); diff != "" {
+		t.Fatalf("%s: they tell of other changes:\n%s", what, diff)
+	}
+	return a
+}
+
+var guardNames = []string{"ann", "bob", System}
+
+// same compares everything that both keep.
+func (g *guards) same(t rapid.TB) {
+	t.Helper()
+	ctx, b, now := context.Background(), g.memory.book, g.now.UnixMilli()
+	names := append([]string{AllProducers}, guardNames...)
+	windows, _, _, err := g.redis.read(ctx, names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		w := *b.named(name)
+		w.tidy(now)
+		if diff := cmp.Diff(&w, windows[i], cmp.AllowUnexported(window{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("hour of %s: memory and redis differ:\n%s", name, diff)
+		}
+	}
+	held, err := g.rdb.HGetAll(ctx, heldKey).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for ticket, h := range b.held {
+		want[ticket] = fmt.Sprintf("%d %d %d %s", h.Minute, h.USD, flag(h.Own), h.Batch)
+	}
+	if b.swept != 0 {
+		want["@swept"] = strconv.FormatInt(b.swept, 10)
+	}
+	if diff := cmp.Diff(want, held); diff != "" {
+		t.Fatalf("calls under way: memory and redis differ:\n%s", diff)
+	}
+	for _, id := range []string{"b1", "b2"} {
+		m, err := g.rdb.HGetAll(ctx, purseKey(id)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(b.batches[id], decodePurse(m)); diff != "" {
+			t.Fatalf("batch %s: memory and redis differ:\n%s", id, diff)
+		}
+	}
+}
+
+func TestGuardsAgree(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	rapid.Check(t, func(t *rapid.T) {
+		rdb.FlushDB(context.Background())
+		g := newGuards(rdb)
+		draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
+		limits := func() GuardLimits {
+			return GuardLimits{Calls: int64(draw("calls", 0, 4)), USD: int64(draw("usd", 0, 2)) * 50}
+		}
+		g.limits["ann"], g.limits["bob"] = limits(), limits()
+		if draw("global", 0, 2) == 0 {
+			g.o.Global = limits()
+			g.build()
+		}
+		var out []Charge
+		next := 0
+		for range draw("steps", 10, 60) {
+			g.now = g.now.Add(time.Duration(draw("ms", 0, 1000)) * []time.Duration{time.Millisecond, 40 * time.Millisecond, time.Second, 4 * time.Second}[draw("unit", 0, 3)])
+			switch op := draw("op", 0, 19); {
+			case op < 11:
+				next++
+				c := Charge{
+					Producer: guardNames[min(draw("producer", 0, 6)/3, 2)], Batch: []string{"", "b1", "b2"}[draw("batch", 0, 2)],
+					Line: []string{"", "l1", "l2", "l3", "l4", "l5"}[draw("line", 0, 5)], Ticket: fmt.Sprint("t", next),
+					USD: int64(draw("cost", -5, 60)), Always: draw("always", 0, 9) == 0,
+				}
+				c.Always = c.Always || c.Producer == System
+				for range 1 + draw("repeat", 0, 4)/4 {
+					if g.both(t, "reserve", func(s Guarder) error { return s.Reserve(context.Background(), c) }) == nil {
+						out = append(out, c)
+					}
+				}
+			case op < 14 && len(out) > 0:
+				c, usd := out[draw("which", 0, len(out)-1)], int64(draw("real", -5, 90))
+				_ = g.both(t, "settle", func(s Guarder) error { return s.Settle(context.Background(), c, usd) })
+			case op < 16 && len(out) > 0:
+				c := out[draw("which", 0, len(out)-1)]
+				_ = g.both(t, "release", func(s Guarder) error { return s.Release(context.Background(), c) })
+			case op == 16:
+				name := guardNames[draw("reopened", 0, 1)]
+				type opener interface {
+					Reopen(context.Context, string, string) error
+				}
+				_ = g.both(t, "reopen", func(s Guarder) error { return s.(opener).Reopen(context.Background(), name, "eve") })
+			case op == 17:
+				g.limits["ann"] = limits()
+			case op == 18:
+				g.own(t, draw)
+			default: // the clock steps
+				g.now = g.now.Add(time.Duration(draw("minutes", -130, 70)) * time.Minute)
+			}
+			g.same(t)
+		}
+	})
+}
+
+// own gives a batch an allowance or a budget, or takes both.
+func (g *guards) own(t rapid.TB, draw func(string, int, int) int) {
+	ctx, id := context.Background(), []string{"b1", "b2"}[draw("owner", 0, 1)]
+	type owner interface {
+		Grant(context.Context, string, Grant) error
+		SetBudget(context.Context, string, int64) error
+		Forget(context.Context, string) error
+	}
+	n := int64(draw("own", -2, 100))
+	at := time.UnixMilli(int64(draw("at", 1, 3)))
+	kind := draw("kind", 0, 2)
+	_ = g.both(t, "own", func(s Guarder) error {
+		switch o := s.(owner); kind {
+		case 0:
+			return o.Grant(ctx, id, Grant{Calls: n / 20, By: "eve", At: at})
+		case 1:
+			return o.SetBudget(ctx, id, n)
+		default:
+			return o.Forget(ctx, id)
+		}
+	})
+}

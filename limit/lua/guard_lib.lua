@@ -1,0 +1,119 @@
+-- Put before the other guard scripts; they agree with guard_step.go, reply for
+-- reply and field for field.
+--
+-- KEYS[1]  the producer's hour     KEYS[2]  its lines with places, zset line -> order
+-- KEYS[3]  when they are due, hash line -> ms
+-- KEYS[4] to KEYS[6]  the same of all producers together
+-- KEYS[7]  calls that are not settled, hash ticket -> "minute usd own batch", and
+--          @swept, the minute in which old ones were last forgotten
+-- KEYS[8]  what the batch has of its own
+-- KEYS[9]  producers, zset name -> ms of their last new minute
+-- ARGV[1]  now (ms or '')   ARGV[2] the producer's name   ARGV[3] ticket
+-- ARGV[4]  usd (nano)       ARGV[5] minutes of a window   ARGV[6] ttl (ms)
+--
+-- An hour is a hash: c and u (sums of calls and usd), first and last (minutes),
+-- c<minute> and u<minute>, seq (places ever given), opened (ms), released (ms),
+-- released_by. A batch's own: allowance, granted, granted_by, granted_at, budget,
+-- spent, reserved.
+local name, ticket, usd = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local SPAN, TTL = tonumber(ARGV[5]), ARGV[6]
+local now = tonumber(ARGV[1])
+if not now then
+  local t = redis.call('TIME')
+  now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+local function text(n) return string.format('%.0f', n) end
+
+-- hour reads an hour with what it has in a minute (at least its last one).
+local function hour(key, minute)
+  local m = text(minute)
+  local v = redis.call('HMGET', key, 'c', 'u', 'first', 'last', 'opened', 'c' .. m, 'u' .. m)
+  return {key = key, c = tonumber(v[1] or '0'), u = tonumber(v[2] or '0'), first = tonumber(v[3] or ''), last = tonumber(v[4] or ''),
+    opened = tonumber(v[5] or '0'), at = minute, cm = tonumber(v[6] or ''), um = tonumber(v[7] or '0')}
+end
+
+-- each calls f with every minute of an hour from first to last that it has, until f says true.
+local function each(w, last, f)
+  if not w.first then return end
+  local fields = {}
+  for m = w.first, last do
+    fields[#fields + 1] = 'c' .. text(m)
+    fields[#fields + 1] = 'u' .. text(m)
+  end
+  if #fields == 0 then return end
+  local v = redis.call('HMGET', w.key, unpack(fields))
+  for i = 1, #v, 2 do
+    if v[i] and f(w.first + (i - 1) / 2, tonumber(v[i]), tonumber(v[i + 1] or '0')) then return end
+  end
+end
+
+-- drop takes the minutes up to last out of the hour.
+local function drop(w, last)
+  local gone = {}
+  each(w, last, function(m, c, u)
+    w.c, w.u = w.c - c, w.u - u
+    gone[#gone + 1] = 'c' .. text(m)
+    gone[#gone + 1] = 'u' .. text(m)
+  end)
+  if #gone > 0 then redis.call('HDEL', w.key, unpack(gone)) end
+  if last >= w.last then
+    w.first, w.last = nil, nil
+    redis.call('HDEL', w.key, 'first', 'last')
+    redis.call('HSET', w.key, 'c', '0', 'u', '0')
+  else
+    w.first = last + 1
+    redis.call('HSET', w.key, 'first', text(w.first), 'c', text(w.c), 'u', text(w.u))
+  end
+end
+
+-- tidy drops what no longer counts and returns the minute that does now.
+local function tidy(w)
+  local minute = math.floor(now / 60000)
+  if w.last and w.last > minute + SPAN then
+    drop(w, w.last)
+    w.c, w.u = 0, 0
+  elseif w.last then
+    minute = math.max(minute, w.last)
+  end
+  if w.last and w.first < minute - SPAN then drop(w, math.min(minute - SPAN - 1, w.last)) end
+  return minute
+end
+
+-- add counts in a minute; it reads it first unless hour() did.
+local function add(w, minute, calls, cost)
+  local m = text(minute)
+  local c, u = w.cm, w.um
+  if minute ~= w.at then
+    local v = redis.call('HMGET', w.key, 'c' .. m, 'u' .. m)
+    c, u = tonumber(v[1] or ''), tonumber(v[2] or '0')
+  end
+  w.c, w.u = w.c + calls, w.u + cost
+  if c then
+    redis.call('HSET', w.key, 'c', text(w.c), 'u', text(w.u), 'c' .. m, text(c + calls), 'u' .. m, text(u + cost))
+    return
+  end
+  w.first, w.last = math.min(w.first or minute, minute), math.max(w.last or minute, minute)
+  redis.call('HSET', w.key, 'c', text(w.c), 'u', text(w.u), 'c' .. m, text(calls), 'u' .. m, text(cost),
+    'first', text(w.first), 'last', text(w.last))
+  redis.call('PEXPIRE', w.key, TTL)
+end
+
+-- correct is add for a minute that may be gone; nothing falls below zero.
+local function correct(w, calls, cost)
+  if w.cm then add(w, w.at, math.max(calls, -w.cm), math.max(cost, -w.um)) end
+end
+
+-- held_of reads a call that is not settled.
+local function held_of(v)
+  if not v then return nil end
+  local minute, cost, own, batch = string.match(v, '^(%d+) (%d+) (%d) (.*)$')
+  return {minute = tonumber(minute), usd = tonumber(cost), own = own == '1', batch = batch}
+end
+
+-- spend books a call that was reserved with a batch's own.
+local function spend(key, h, cost)
+  if redis.call('EXISTS', key) == 0 then return end
+  local v = redis.call('HMGET', key, 'reserved', 'spent')
+  redis.call('HSET', key, 'reserved', text(math.max(tonumber(v[1] or '0') - h.usd, 0)), 'spent', text(tonumber(v[2] or '0') + cost))
+end
