@@ -67,6 +67,7 @@ type mob struct {
 	*testing.T
 	store *Redis
 	keys  []Key
+	unit  time.Duration // what the test's times are counted in
 	next  atomic.Int64
 	all   []done // by number; each goroutine writes its own
 }
@@ -96,7 +97,7 @@ func (m *mob) work(rng *rand.Rand) {
 		op := Op{Kind: OpAdmit, ID: newID(), NoProbe: rng.IntN(4) == 0}
 		switch n := rng.IntN(100); {
 		case n < 1:
-			op = Op{Kind: OpForce, Scope: []Scope{ScopeModel, ScopeParent}[n%2], Force: someForce(rng)}
+			op = Op{Kind: OpForce, Scope: []Scope{ScopeModel, ScopeParent}[n%2], Force: m.someForce(rng)}
 		case n < 30:
 			op.Kind, op.NoProbe = OpAdmitProbe, false
 		}
@@ -112,10 +113,10 @@ func (m *mob) work(rng *rand.Rand) {
 	}
 }
 
-func someForce(rng *rand.Rand) Force {
+func (m *mob) someForce(rng *rand.Rand) Force {
 	f := Force{Action: []Action{ForceOpen, ForceClose, ForceReset}[rng.IntN(3)], By: "test"}
 	if f.Action != ForceReset {
-		f.For = time.Duration(rng.IntN(50)+1) * time.Millisecond
+		f.For = time.Duration(rng.IntN(50)+1) * m.unit
 	}
 	return f
 }
@@ -131,19 +132,19 @@ func (m *mob) end(rng *rand.Rand, t Ticket, late []Ticket) []Ticket {
 		m.do(t.Key, t.ended(OpRelease, Report{}))
 	default:
 		time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
-		m.do(t.Key, t.ended(OpReport, someReport(rng)))
+		m.do(t.Key, t.ended(OpReport, m.someReport(rng)))
 	}
 	if len(late) > 3 {
 		old := late[0]
 		late = late[1:]
 		for range 1 + rng.IntN(2) {
-			m.do(old.Key, old.ended(OpReport, someReport(rng)))
+			m.do(old.Key, old.ended(OpReport, m.someReport(rng)))
 		}
 	}
 	return late
 }
 
-func someReport(rng *rand.Rand) Report {
+func (m *mob) someReport(rng *rand.Rand) Report {
 	r := Report{
 		Outcome: []Outcome{Failure, Failure, Failure, Success, Success, Success, Limited, None}[rng.IntN(8)],
 		Reason:  "status " + strconv.Itoa(500+rng.IntN(4)),
@@ -152,25 +153,58 @@ func someReport(rng *rand.Rand) Report {
 	case 0:
 		r.Hard, r.Scope = true, []Scope{ScopeModel, ScopeParent}[rng.IntN(2)]
 	case 1:
-		r.RetryAfter = time.Duration(rng.IntN(60)) * time.Millisecond
+		r.RetryAfter = time.Duration(rng.IntN(60)) * m.unit
 	case 2:
 		r.Unfit = true
 	}
 	return r
 }
 
-func TestSixtyFourGoroutinesReplayInTheOrderOfRedis(t *testing.T) {
-	rdb := redistest.Client(t)
-	numbers := Levels{
+// crowdedTrip is how long an operation takes beside as many others as the test
+// has goroutines: the longest mean of any of them.
+func crowdedTrip(t *testing.T, rdb *redis.Client) time.Duration {
+	const trips = 50
+	store := newRedis(rdb, Levels{}.of, embedded(), nil)
+	var longest atomic.Int64
+	var wg sync.WaitGroup
+	for i := range replayWorkers {
+		wg.Go(func() {
+			key := Key{Provider: "measure", Model: fmt.Sprint("measure/", i%5)}
+			began := time.Now()
+			for range trips {
+				if _, err := store.do(t.Context(), key, &Op{Kind: OpAdmit, Model: key.Model, ID: newID()}); err != nil {
+					t.Error(err)
+				}
+			}
+			mean := int64(time.Since(began) / trips)
+			for was := longest.Load(); mean > was && !longest.CompareAndSwap(was, mean); was = longest.Load() {
+			}
+		})
+	}
+	wg.Wait()
+	return time.Duration(longest.Load())
+}
+
+// replayNumbers are times of which a lease outlasts the few trips of a probe and
+// a cooldown does not, however slow the machine is.
+func replayNumbers(unit time.Duration) Levels {
+	return Levels{
 		Model: Settings{
-			Window: 10, Failures: 5, Cooldown: 3 * time.Millisecond, MaxCooldown: 20 * time.Millisecond,
-			ProbeLease: 15 * time.Millisecond, Probes: 2, ProbeSuccesses: 2,
+			Window: 10, Failures: 5, Cooldown: 3 * unit, MaxCooldown: 20 * unit,
+			ProbeLease: 15 * unit, Probes: 2, ProbeSuccesses: 2,
 		}.WithDefaults(),
 		Parent: Settings{
-			Window: 30, Failures: 18, Cooldown: 2 * time.Millisecond, MaxCooldown: 10 * time.Millisecond, ProbeLease: 10 * time.Millisecond,
+			Window: 30, Failures: 18, Cooldown: 2 * unit, MaxCooldown: 10 * unit, ProbeLease: 10 * unit,
 		}.WithDefaults(),
 	}
-	m := &mob{T: t, all: make([]done, replayOps)}
+}
+
+func TestSixtyFourGoroutinesReplayInTheOrderOfRedis(t *testing.T) {
+	rdb := redistest.Client(t)
+	trip := crowdedTrip(t, rdb)
+	t.Logf("a round trip takes %s", trip)
+	m := &mob{T: t, all: make([]done, replayOps), unit: max(trip/2, time.Millisecond)}
+	numbers := replayNumbers(m.unit)
 	m.store = newRedis(numbered{rdb}, numbers.of, logged(embedded()), nil)
 	for i := range 5 {
 		m.keys = append(m.keys, Key{Provider: "p", Model: fmt.Sprint("p/", i), Region: "eu"})
