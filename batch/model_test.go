@@ -267,12 +267,12 @@ func (m *modelBatch) endable(epoch int64, o Outcome, now time.Time) ([]*modelLin
 		return nil, ErrFenced
 	}
 	m.epoch = epoch
-	if o == Cancelled && !m.cancelled || o == Expired && (m.deadline.IsZero() || m.deadline.After(now)) {
+	if o == Cancelled && !m.cancelled || o == Expired && (m.deadline.IsZero() || m.deadline.After(now)) || o == Failed && m.cancelled {
 		return nil, nil
 	}
 	var dead []*modelLine
 	for _, l := range m.lines {
-		if l.outcome == "" && !l.live(now) {
+		if l.outcome == "" && !l.live(now) && (o != Failed || !l.released) {
 			dead = append(dead, l)
 		}
 	}

@@ -282,7 +282,7 @@ func (m *machine) cancel(t *rapid.T) {
 
 func (m *machine) end(t *rapid.T) {
 	epoch := m.m.epoch + int64(rapid.IntRange(-1, 1).Draw(t, "epoch"))
-	o := rapid.SampledFrom([]Outcome{Cancelled, Expired}).Draw(t, "outcome")
+	o := rapid.SampledFrom([]Outcome{Cancelled, Expired, Failed}).Draw(t, "outcome")
 	n := rapid.IntRange(1, 3).Draw(t, "n")
 	got, err := m.b.End(m.tb.Context(), m.id, epoch, o, n)
 	dead, wantErr := m.m.endable(epoch, o, m.b.clock.t)
@@ -291,7 +291,7 @@ func (m *machine) end(t *rapid.T) {
 		t.Fatalf("ended %d, want %d of %d", got, n, len(dead))
 	}
 	// Which of them, and in which order, is the script's choice.
-	code := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired}[o]
+	code := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired, Failed: CodeBudgetExhausted}[o]
 	log, err := m.b.rdb.LRange(m.tb.Context(), key(m.id, "log"), int64(len(m.m.log)), -1).Result()
 	expect(t, err)
 	for _, text := range log {

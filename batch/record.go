@@ -69,9 +69,10 @@ func parseRecord(b []byte) (stored, error) {
 
 // messages of the ends that no attempt wrote.
 var messages = map[string]string{
-	CodeExpired:   "the deadline of the batch passed before the line was answered",
-	CodeCancelled: "the batch was cancelled before the line was answered",
-	CodeLost:      "five attempts of this line ended without a word: their workers were killed or lost",
+	CodeExpired:         "the deadline of the batch passed before the line was answered",
+	CodeCancelled:       "the batch was cancelled before the line was answered",
+	CodeBudgetExhausted: "the budget of the batch was spent before the line was answered",
+	CodeLost:            "five attempts of this line ended without a word: their workers were killed or lost",
 }
 
 // expand makes the result of a line that no attempt ended.

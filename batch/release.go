@@ -163,10 +163,12 @@ func (s *Redis) Touch(ctx context.Context, refs []Ref) error {
 
 // End ends up to n lines that no live lease holds as cancelled or expired, with
 // a record each, and returns how many. It ends nothing of a batch that was not
-// cancelled, or whose deadline has not passed by the store's clock. An epoch
-// smaller than the last seen is ErrFenced.
+// cancelled, or whose deadline has not passed by the store's clock. As failed it
+// ends lines that are not released, because the budget of their batch is spent;
+// those that are out are for their attempts. An epoch smaller than the last seen
+// is ErrFenced.
 func (s *Redis) End(ctx context.Context, id string, epoch int64, o Outcome, n int) (int, error) {
-	codes := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired}
+	codes := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired, Failed: CodeBudgetExhausted}
 	code, ok := codes[o]
 	if !ok {
 		return 0, fmt.Errorf("end lines of %s: %q is no end of the keeper's", id, o)

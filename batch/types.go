@@ -144,6 +144,8 @@ type Wait struct {
 	// Open are the models whose breakers refused the line, by key, separated by
 	// spaces: the first that closes wakes it.
 	Open string `json:",omitempty"`
+	// Guard: the hourly guard refused the line; room of it wakes the line.
+	Guard bool `json:",omitempty"`
 	// NoProbe is the line's own; see Line.
 	NoProbe bool `json:",omitempty"`
 	// Deferral is its number among those of the line: a line that is deferred

@@ -43,8 +43,11 @@ type Deferring struct {
 // before that; then it is the first one at or after the deadline.
 func DeferUntil(d Deferring) time.Time {
 	soonest := ceilSecond(d.Now.Add(1))
-	at := later(ceilSecond(d.until(first(d.Waits))), soonest)
-	at = at.Add(scale(d.Spread, d.Random).Truncate(time.Second))
+	earliest := first(d.Waits)
+	at := later(ceilSecond(d.until(earliest)), soonest)
+	if earliest.Reason != ReasonGuard { // whose places are apart already
+		at = at.Add(scale(d.Spread, d.Random).Truncate(time.Second))
+	}
 	if d.Deadline.IsZero() || !at.After(d.Deadline) {
 		return at
 	}
@@ -83,12 +86,13 @@ func first(waits []Wait) Wait {
 }
 
 // Cause returns the wait that people are told of: the first that ends of those
-// for a breaker or a rate limit, which is why the line waits, also where a
-// rung's time or the deadline comes before; else the first.
+// for a breaker, a rate limit or the guard, which is why the line waits, also
+// where a rung's time or the deadline comes before; else the first.
 func Cause(waits []Wait) Wait {
 	var causes []Wait
 	for _, w := range waits {
-		if w.Reason == ReasonBreaker || w.Reason == ReasonLimited {
+		switch w.Reason {
+		case ReasonBreaker, ReasonLimited, ReasonGuard:
 			causes = append(causes, w)
 		}
 	}

@@ -154,3 +154,19 @@ func TestCauseIsWhatKeepsTheLine(t *testing.T) {
 	same(t, "alone", Cause([]Wait{rung}), rung)
 	same(t, "nothing", Cause(nil), Wait{})
 }
+
+// The places of a guard are apart already: who goes later than his gives it away.
+func TestAPlaceIsNotSpread(t *testing.T) {
+	now := time.Unix(1000, 0)
+	d := Deferring{Now: now, MaxCooldown: time.Hour, Spread: 10 * time.Second, Random: 0.99, Waits: []Wait{
+		{Model: "p/a", Reason: ReasonBreaker, Until: now.Add(time.Hour)},
+		{Reason: ReasonGuard, Until: now.Add(90*time.Second + 1)},
+	}}
+	if at := DeferUntil(d); !at.Equal(now.Add(91 * time.Second)) {
+		t.Errorf("%s after now", at.Sub(now))
+	}
+	d.Waits[0].Until = now.Add(time.Minute)
+	if at := DeferUntil(d); !at.Equal(now.Add(69 * time.Second)) {
+		t.Errorf("behind a breaker, %s after now", at.Sub(now))
+	}
+}

@@ -156,6 +156,7 @@ var ErrStopped = errors.New("the worker is stopping")
 const (
 	ReasonBreaker  = "breaker_open"
 	ReasonLimited  = "rate_limited"
+	ReasonGuard    = "guard"
 	ReasonStore    = "redis_unreachable"
 	ReasonDeadline = "deadline"
 	ReasonRung     = "rung_after" // a rung becomes admissible

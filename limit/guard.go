@@ -94,6 +94,8 @@ type Room struct {
 	Unlimited bool
 	Open      bool
 	Until     time.Time // Open: when the next new line would be let in
+	// Ready is how many of the lines that have places would be let in now.
+	Ready int64
 	// Allowance is what is left of a batch's own calls, and Spent says that its
 	// budget is used up. Of producers they are zero.
 	Allowance int64

@@ -191,7 +191,7 @@ func (w *window) status(name string, l GuardLimits, now int64) GuardStatus {
 // room is what a tidy window leaves to new lines.
 func (w *window) room(l GuardLimits, now int64) Room {
 	open, until := w.open(l, now)
-	r := Room{Open: open, Until: guardTime(until), Unlimited: l.Calls <= 0 && !open}
+	r := Room{Open: open, Until: guardTime(until), Unlimited: l.Calls <= 0 && !open, Ready: w.ready(l)}
 	if l.Calls > 0 {
 		r.Calls = l.Calls - w.Calls - int64(len(w.Waiting))
 	}
@@ -199,6 +199,16 @@ func (w *window) room(l GuardLimits, now int64) Room {
 		r.Calls = min(r.Calls, 0)
 	}
 	return r
+}
+
+// ready counts the lines with places that would be let in, if each cost what a
+// call of the hour did on average.
+func (w *window) ready(l GuardLimits) (n int64) {
+	usd := w.USD / max(w.Calls, 1)
+	for n < int64(len(w.Waiting)) && w.free(l, n, usd, false) {
+		n++
+	}
+	return n
 }
 
 // Rooms are the guard's as the keeper needs them.

@@ -57,28 +57,33 @@ const (
 
 // Keeper is the leased background role, one in the fleet: it releases lines,
 // gives texts to those whose deadline is near, where their ladder has one, ends
-// those of cancelled and expired batches, wakes those whose breaker closed or
-// wants one as its probe, and brings back tasks that vanished.
+// those of cancelled and expired batches and those that no budget is left for,
+// wakes those whose breaker closed or wants one as its probe, or whose guard has
+// room, and brings back tasks that vanished.
 type Keeper struct {
 	id       string
 	fleet    *Fleet
 	backlog  Backlog
 	breakers Breakers
+	guards   Guards // nil: there are none
 	queue    *queues
 	ahead    map[string]int // configured release_ahead, by queue
 	obs      Observer
 	log      *slog.Logger
 	now      func() time.Time
 
+	unguarded   map[string]bool       // queues whose lines go on over their guard
 	lastResorts map[string]LastResort // by queue
 	flow        *throughput
+	quota       *quota // nil: not known yet
 
 	mu    sync.Mutex
 	live  []Heartbeat
 	epoch atomic.Int64 // 0: another is the keeper
 
 	led, woke, swept time.Time
-	trouble          string // of the last round
+	asked            time.Time // the guards
+	trouble          string    // of the last round
 	told             time.Time
 	woken            map[string]woken    // by task, of those not long ago
 	texts            map[string]*textRun // by batch, of those near their deadline
@@ -89,7 +94,7 @@ func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
 		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{},
-		lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
+		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
 	}
 }
 
@@ -171,6 +176,7 @@ func (k *Keeper) lead(ctx context.Context) bool {
 		clear(k.woken)
 		clear(k.texts)
 		clear(k.probed)
+		k.quota, k.asked = nil, time.Time{}
 	}
 	return epoch > 0
 }
@@ -182,7 +188,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 	if len(backlogs) > 0 {
 		k.flow.look(backlogs, backlogs[0].Now, k.endsInBulk)
 	}
-	errs := []error{err, k.writeTexts(ctx, backlogs), k.endDead(ctx, backlogs)}
+	errs := []error{err, k.askGuards(ctx, backlogs), k.writeTexts(ctx, backlogs), k.endDead(ctx, backlogs)}
 	wake := due(&k.woke, now, wakeEvery)
 	for queue, mine := range byQueue(backlogs) {
 		errs = append(errs, k.fill(ctx, queue, mine, wake))

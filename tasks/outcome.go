@@ -46,7 +46,7 @@ func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now tim
 		return h.finish(l, b, out, batch.Failed)
 	}
 	until := ladder.Backoff(out.Progress.Failures, now, out.NotBefore, h.random())
-	until = ceilSecond(notPast(until, limit(b, out)))
+	until = ceilSecond(notPast(until, latest(b, out)))
 	f := &Failure{out.Progress.Failures, h.queue.Retries, out.Message, until}
 	return h.suspend(l, out.Progress, batch.Wait{Reason: "retry", Until: until}, f)
 }
@@ -60,9 +60,9 @@ func (h *handler) awaitLastResort(l batch.Lease, out ladder.Outcome) error {
 	return h.suspend(l, out.Progress, w, &Deferral{w.Model, w.Reason, w.Until})
 }
 
-// limit is the latest time at which a line goes back to work: where an
+// latest is the latest time at which a line goes back to work: where an
 // at_deadline rung is to come, when that opens, else the deadline.
-func limit(b batch.Begun, out ladder.Outcome) time.Time {
+func latest(b batch.Begun, out ladder.Outcome) time.Time {
 	if !out.LastResort.IsZero() {
 		return out.LastResort
 	}
@@ -74,7 +74,7 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 	out.Progress.Deferrals++
 	waiters, rate := h.pace.crowd(now)
 	until := ladder.DeferUntil(ladder.Deferring{
-		Waits: out.Waits, Now: now, Deadline: limit(b, out),
+		Waits: out.Waits, Now: now, Deadline: latest(b, out),
 		MaxCooldown: h.queue.MaxCooldown, Spread: ladder.Spread(waiters, rate), Random: h.random(),
 	})
 	w := ladder.Cause(out.Waits)
@@ -82,6 +82,7 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 	wait := batch.Wait{
 		Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits), NoProbe: b.Line.NoProbe,
 		Deferral: out.Progress.Deferrals,
+		Guard:    slices.ContainsFunc(out.Waits, func(w ladder.Wait) bool { return w.Reason == ladder.ReasonGuard }),
 	}
 	h.obs.Deferred(h.queue.Name, wait.Reason)
 	return h.suspend(l, out.Progress, wait, &Deferral{wait.Model, wait.Reason, until})

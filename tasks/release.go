@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,7 +52,15 @@ func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Bac
 	picking := batch.Picking{
 		Now: backlogs[0].Now, Room: room, Deferred: max(deferredMin, slots), Rate: k.flow.rate(queue),
 	}
-	for _, s := range batch.Pick(backlogs, picking) {
+	if !k.unguarded[queue] {
+		k.quota.bound(&picking)
+	}
+	byID := map[string]batch.Backlog{}
+	for _, b := range backlogs {
+		byID[b.ID] = b
+	}
+	for _, s := range batch.Pick(slices.DeleteFunc(slices.Clone(backlogs), k.quota.spent), picking) {
+		k.quota.released(byID[s.ID], s.N)
 		refs, err := k.backlog.Release(ctx, s.ID, k.epoch.Load(), s.N, s.Room)
 		if err != nil {
 			return fmt.Errorf("release lines of %s: %w", s.ID, err)

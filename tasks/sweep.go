@@ -23,8 +23,8 @@ const (
 	sweepPiece = 500
 )
 
-// endDead ends lines of batches that were cancelled or whose deadline passed,
-// by the clock of Redis.
+// endDead ends lines of batches that were cancelled or whose deadline passed, by
+// the clock of Redis, and those not released of batches that spent their budget.
 func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog) error {
 	var errs []error
 	for _, b := range backlogs {
@@ -33,6 +33,8 @@ func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog) error {
 			errs = append(errs, k.end(ctx, b, batch.Cancelled))
 		case !b.Deadline.IsZero() && !b.Now.Before(b.Deadline):
 			errs = append(errs, k.end(ctx, b, batch.Expired))
+		case b.Waiting > 0 && k.quota.spent(b):
+			errs = append(errs, k.end(ctx, b, batch.Failed))
 		}
 	}
 	return errors.Join(errs...)
@@ -40,7 +42,7 @@ func (k *Keeper) endDead(ctx context.Context, backlogs []batch.Backlog) error {
 
 // endsInBulk says whether the keeper ends lines of the batch itself, all at once.
 func (k *Keeper) endsInBulk(b batch.Backlog) bool {
-	return b.Cancelled || !b.Deadline.IsZero() && !b.Now.Before(b.Deadline) || k.texts[b.ID] != nil
+	return b.Cancelled || !b.Deadline.IsZero() && !b.Now.Before(b.Deadline) || k.texts[b.ID] != nil || k.quota.spent(b)
 }
 
 func (k *Keeper) end(ctx context.Context, b batch.Backlog, o batch.Outcome) error {

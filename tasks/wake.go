@@ -11,9 +11,9 @@ import (
 	"nightshift/breaker"
 )
 
-// wakeUp wakes up to room lines that wait for a breaker which is closed now, and
-// one line for each breaker that only a waiting line can probe and that is due;
-// it returns how many.
+// wakeUp wakes up to room lines that wait for a breaker which is closed now or
+// for a guard that has room, and one line for each breaker that only a waiting
+// line can probe and that is due; it returns how many.
 func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Backlog, room int) (int, error) {
 	waiting, err := k.waiting(ctx, backlogs)
 	if err != nil {
@@ -37,10 +37,15 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 			n++
 		}
 	}
-	return n, err
+	if err != nil {
+		return n, err
+	}
+	guarded, err := k.wakeGuarded(ctx, queue, backlogs, waiting, room-n)
+	return n + guarded, err
 }
 
-// waiting returns the lines that wait for breakers and that no attempt holds.
+// waiting returns the lines that wait for breakers or guards and that no attempt
+// holds.
 func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch.OutEntry, error) {
 	var waiting []batch.OutEntry
 	for _, b := range backlogs {
@@ -52,7 +57,7 @@ func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch
 			return nil, fmt.Errorf("read released lines of %s: %w", b.ID, err)
 		}
 		for _, e := range out {
-			if !e.Leased && e.Wait.Open != "" {
+			if !e.Leased && (e.Wait.Open != "" || e.Wait.Guard) {
 				waiting = append(waiting, e)
 			}
 		}

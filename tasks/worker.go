@@ -27,6 +27,11 @@ type Options struct {
 	// LastResorts are the texts at the deadline, by queue, also of those that
 	// this worker does not serve; absent: the queue's ladder has none.
 	LastResorts map[string]LastResort
+	// Guards bound what the keeper releases; nil: nothing does. Unguarded are the
+	// queues whose lines are released all the same, because their ladders have rungs
+	// for the time that a guard is open.
+	Guards    Guards
+	Unguarded map[string]bool
 	// QueueRedis is asynq's own client of Redis: it must retry for longer than a
 	// restart takes, since asynq cannot mend a failed ack. EnqueueRedis is the
 	// keeper's; it is another one.

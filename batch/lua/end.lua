@@ -1,16 +1,18 @@
--- Ends lines that no live lease holds, released ones first.
--- ARGV: now (ms or ''), epoch of the keeper, outcome (x c), code, n
+-- Ends lines that no live lease holds, released ones first; of those that fail,
+-- since the batch spent its budget, only what is not released.
+-- ARGV: now (ms or ''), epoch of the keeper, outcome (x c f), code, n
 -- Returns how many, or -1 fenced
 local now, epoch, outcome, code, n = now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local v = redis.call('HMGET', meta, 'committed', 'cancelled_at', 'deadline')
 if not v[1] then return 0 end
 if fence(epoch) then return -1 end
 local deadline = tonumber(v[3])
-if outcome == 'c' and not v[2] then return 0 end
+if outcome == 'c' and not v[2] or outcome == 'f' and v[2] then return 0 end
 if outcome == 'x' and (deadline == 0 or deadline > now) then return 0 end
 
 local ended = 0
-for _, line in ipairs(redis.call('HKEYS', out)) do
+local released = outcome == 'f' and {} or redis.call('HKEYS', out)
+for _, line in ipairs(released) do
   if ended == n then break end
   local _, expires = lease_of(line)
   if expires <= now then

@@ -185,7 +185,7 @@ local function end_line(line, gen, class, outcome, token, code, body, now)
   redis.call('HDEL', lease, line)
   redis.call('HDEL', prog, line)
   redis.call('HDEL', crash, line)
-  if outcome == 's' or outcome == 'f' then count_rate(now) end
+  if outcome == 's' or outcome == 'f' and code ~= 'budget_exhausted' then count_rate(now) end
 end
 
 -- scan_class returns up to want lines of a class from its cursor on, and the

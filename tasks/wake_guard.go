@@ -1,0 +1,80 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+
+	"nightshift/batch"
+	"nightshift/limit"
+)
+
+// wakeGuarded wakes up to room lines that wait for a guard which would let them
+// in, in the order of their places: one was released, its limit was raised, or
+// calls fell out of the hour. It returns how many.
+func (k *Keeper) wakeGuarded(ctx context.Context, queue string, backlogs []batch.Backlog, waiting []batch.OutEntry, room int) (n int, err error) {
+	waiting = slices.DeleteFunc(slices.Clone(waiting), func(e batch.OutEntry) bool { return !e.Wait.Guard })
+	if k.quota == nil || len(waiting) == 0 {
+		return 0, nil
+	}
+	slices.SortStableFunc(waiting, func(a, b batch.OutEntry) int { return a.Wait.Until.Compare(b.Wait.Until) })
+	byID := map[string]batch.Backlog{}
+	for _, b := range backlogs {
+		byID[b.ID] = b
+	}
+	left := newGuardsLeft(k.quota.rooms)
+	for _, e := range waiting {
+		if k.isPending(e) {
+			left.take(byID[e.Ref.Batch].Producer)
+		}
+	}
+	for _, e := range waiting {
+		b := byID[e.Ref.Batch]
+		if n >= room || err != nil || ctx.Err() != nil {
+			break
+		}
+		if k.isPending(e) || k.wasTried(e) || !left.has(b.Producer) {
+			continue
+		}
+		var awake bool
+		if awake, err = k.wake(queue, e); awake {
+			left.take(b.Producer)
+			k.quota.released(b, 1)
+			n++
+		}
+	}
+	return n, err
+}
+
+// isPending says whether a waiting line is about to begin: it was woken, or its
+// time has come.
+func (k *Keeper) isPending(e batch.OutEntry) bool {
+	return k.wasWoken(e) || !e.Wait.Until.After(k.now())
+}
+
+// wasTried says whether the line was woken not long ago and came back. What it
+// would cost is not known here: one that is too dear for what is left would be
+// woken for nothing, again and again.
+func (k *Keeper) wasTried(e batch.OutEntry) bool {
+	_, is := k.woken[TaskID(e.Ref)]
+	return is
+}
+
+// guardsLeft counts the lines that could be let in, by producer and in all.
+type guardsLeft struct {
+	rooms limit.Rooms
+	taken map[string]int
+	all   int
+}
+
+func newGuardsLeft(rooms limit.Rooms) *guardsLeft {
+	return &guardsLeft{rooms: rooms, taken: map[string]int{}}
+}
+
+func (g *guardsLeft) take(producer string) {
+	g.taken[producer]++
+	g.all++
+}
+
+func (g *guardsLeft) has(producer string) bool {
+	return g.taken[producer] < ready(g.rooms.Producers[producer]) && g.all < ready(g.rooms.All)
+}
