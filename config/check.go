@@ -36,6 +36,7 @@ func (c *checker) check() {
 		c.ladder(c.cfg.Ladders[name])
 	}
 	c.queues()
+	c.guard()
 	c.addresses()
 }
 

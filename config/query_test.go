@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestRungOf(t *testing.T) {
@@ -33,5 +35,45 @@ func TestRungOf(t *testing.T) {
 	}
 	if got := cfg.RungModels("n"); !slices.Equal(got, []string{"c/x", "a/gpt", "b/gpt"}) {
 		t.Errorf("models %v", got)
+	}
+}
+
+func TestGuard_Of(t *testing.T) {
+	t.Parallel()
+	g := Guard{CallsPerHour: 5000, USDPerHour: 2, Producers: map[string]GuardProducer{
+		"anna": {CallsPerHour: 7}, "bert": {USDPerHour: 0.5}, "carl": {},
+	}}
+	for name, want := range map[string]GuardProducer{
+		"anna": {CallsPerHour: 7, USDPerHour: 2}, "bert": {CallsPerHour: 5000, USDPerHour: 0.5},
+		"carl": {CallsPerHour: 5000, USDPerHour: 2}, "nobody": {CallsPerHour: 5000, USDPerHour: 2},
+	} {
+		if got := g.Of(name); got != want {
+			t.Errorf("limits of %s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+func TestPriceOf(t *testing.T) {
+	t.Parallel()
+	zero, dear := 0.0, 1.0
+	cfg := Config{Models: map[string]Model{"a/priced": {Price: &Price{Output: 1}}, "a/unpriced": {}}}
+	for _, c := range []struct {
+		rung Rung
+		want *Price
+		free bool
+	}{
+		{Rung{Model: "a/priced"}, &Price{Output: 1}, false},
+		{Rung{Model: "a/priced", Price: &Price{}}, &Price{}, true},
+		{Rung{Model: "a/priced", Price: &Price{CachedInput: &zero}}, &Price{CachedInput: &zero}, true},
+		{Rung{Model: "a/priced", Price: &Price{CachedInput: &dear}}, &Price{CachedInput: &dear}, false},
+		{Rung{Model: "a/unpriced", Price: &Price{PerCall: 0.01}}, &Price{PerCall: 0.01}, false},
+		{Rung{Model: "a/unpriced", Price: &Price{Input: 1}}, &Price{Input: 1}, false},
+		{Rung{Model: "a/unpriced"}, nil, true},
+		{Rung{Text: "Sorry."}, nil, true},
+	} {
+		got := cfg.PriceOf(c.rung)
+		if diff := cmp.Diff(c.want, got); diff != "" || got.Free() != c.free {
+			t.Errorf("%+v: free %t (-want +got):\n%s", c.rung, got.Free(), diff)
+		}
 	}
 }

@@ -18,7 +18,7 @@ type Config struct {
 	Queues []Queue `yaml:"queues" keyed:"Name"`
 	// When calls to a model stop, and how they start again. Each model and each provider has a breaker of its own.
 	Breaker Breaker `yaml:"breaker"`
-	// The hourly guard of producers. Later: nothing does this yet, no call is counted.
+	// The hourly guard: how much each producer may call in an hour, whatever its scripts submit. `worker guard` shows and releases it.
 	Guard Guard `yaml:"guard"`
 	// Batches after their end. Later: nothing does this yet, no batch is deleted.
 	Batches Batches `yaml:"batches"`
@@ -253,27 +253,30 @@ type Breaker struct {
 // Auto is a duration that can also be "auto", which is 0.
 type Auto time.Duration
 
-// Guard is the hourly guard. It is not enforced yet.
+// Guard is the hourly guard; [Guard.Of] has the limits of a producer.
 type Guard struct {
-	// Calls an hour and producer. Nothing does this yet: there is no limit.
-	CallsPerHour int `yaml:"calls_per_hour" default:"5000"`
-	// USD an hour and producer; 0: no limit. Nothing does this yet.
-	USDPerHour float64 `yaml:"usd_per_hour"`
-	// Calls an hour of all producers; 0: no limit. Nothing does this yet.
-	GlobalCallsPerHour int `yaml:"global_calls_per_hour"`
-	// What happens to lines over it: they wait, or they use rungs without a price. Nothing does this yet.
+	// Calls in any hour, of each producer; 0: no limit. Tries, repairs and calls that failed count. The default lets 40,000 lines through in a night, and a script in an endless loop spend no more than a few dozen USD an hour at common prices; [limits.md](limits.md) has the figures.
+	CallsPerHour int `yaml:"calls_per_hour" default:"5000" max:"1000000000"`
+	// USD in any hour, of each producer; 0: no limit. Every model of a ladder must then have a price.
+	USDPerHour float64 `yaml:"usd_per_hour" max:"1000000"`
+	// Calls in any hour, of all producers together; 0: no limit. Probes count too.
+	GlobalCallsPerHour int `yaml:"global_calls_per_hour" max:"1000000000"`
+	// What happens to lines over a limit: they wait, or they use rungs that cost nothing meanwhile: texts, and models without a price or with one of zeros.
 	Over string `yaml:"over" enum:"defer,degrade" default:"defer"`
-	// Limits of single producers.
+	// Limits of single producers, by name.
 	Producers map[string]GuardProducer `yaml:"producers"`
 }
 
 // GuardProducer is one producer's own limits.
 type GuardProducer struct {
-	// Calls an hour; 0: as for all. Nothing does this yet.
-	CallsPerHour int `yaml:"calls_per_hour"`
-	// USD an hour; 0: as for all. Nothing does this yet.
-	USDPerHour float64 `yaml:"usd_per_hour"`
+	// Calls in any hour; 0: as for all.
+	CallsPerHour int `yaml:"calls_per_hour" max:"1000000000"`
+	// USD in any hour; 0: as for all.
+	USDPerHour float64 `yaml:"usd_per_hour" max:"1000000"`
 }
+
+// OverDegrade is the Over that lets lines use rungs that cost nothing.
+const OverDegrade = "degrade"
 
 // Batches says how long batches are kept after their end.
 type Batches struct {

@@ -48,6 +48,10 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 			return cli.Usage("or leave --id out: then one is made", "--id: %w", err)
 		}
 	}
+	producer, err := producerOf(f.producer)
+	if err != nil {
+		return err
+	}
 	cfg, err := p.LoadShared(config.WithoutKeys())
 	if err != nil {
 		return err
@@ -72,7 +76,7 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	}
 	defer conn.Close()
 	now := time.Now()
-	d := describe(q, cli.Producer(f.producer), sum, now)
+	d := describe(q, producer, sum, now)
 	d.ID, d.Again = f.id, f.again
 	if d.ID == "" {
 		d.ID = newID(now)

@@ -46,6 +46,10 @@ func (p *program) runCommand() *cobra.Command {
 }
 
 func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
+	producer, err := producerOf(f.producer)
+	if err != nil {
+		return err
+	}
 	stage, err := p.setUp(f)
 	if err != nil {
 		return err
@@ -56,7 +60,7 @@ func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
 		return err
 	}
 	s := &session{
-		p: p, queue: q, why: purpose{f.rehearse, f.retryFailed}, producer: cli.Producer(f.producer),
+		p: p, queue: q, why: purpose{f.rehearse, f.retryFailed}, producer: producer,
 		live: newLive(), started: time.Now(),
 	}
 	if err := s.openFiles(ctx, f, file, stage); err != nil {

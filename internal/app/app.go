@@ -61,7 +61,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 		Version: o.Version, Revision: Revision(), ConfigHash: cfg.Hash(), Keys: keys(cfg), Queues: cfg.QueueNames(),
 		Answerers: answerers(cfg),
 	})}
-	conn, err := connect(ctx, cfg, o.Logger, watch.Transition)
+	conn, err := connect(ctx, cfg, o.Logger, hooks{transition: watch.Transition, guard: watch.Guarded})
 	if err != nil {
 		return nil, err
 	}

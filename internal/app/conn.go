@@ -23,6 +23,7 @@ type Conn struct {
 	Batches  *batch.Redis
 	Breakers *breaker.Redis
 	Parks    *limit.ParkRedis
+	Guard    *limit.GuardRedis
 	Keys     []breaker.Key                      // of all models, by key
 	Levels   []breaker.Key                      // of their parents, then of all models
 	Numbers  func(breaker.Key) breaker.Settings // of each of them
@@ -43,10 +44,16 @@ func (e noRedis) Unwrap() error      { return e.error }
 
 // Connect reaches Redis, or says that it cannot: then it returns [ErrNoRedis].
 func Connect(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Conn, error) {
-	return connect(ctx, cfg, log, nil)
+	return connect(ctx, cfg, log, hooks{})
 }
 
-func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook func(breaker.Transition)) (*Conn, error) {
+// hooks are told of changes that this process makes. They may be nil.
+type hooks struct {
+	transition func(breaker.Transition)
+	guard      func(limit.GuardChange)
+}
+
+func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks) (*Conn, error) {
 	r, err := OpenRedis(cfg.Redis)
 	if err != nil {
 		return nil, err
@@ -60,8 +67,8 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 	}
 	soon := r.Breaker()
 	opts := []breaker.Option{breaker.WithLogger(log)}
-	if hook != nil {
-		opts = append(opts, breaker.OnTransition(hook))
+	if h.transition != nil {
+		opts = append(opts, breaker.OnTransition(h.transition))
 	}
 	numbers := settings(cfg)
 	return &Conn{
@@ -69,6 +76,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, hook fun
 		Batches:  batch.NewRedis(state, batch.Options{}),
 		Breakers: breaker.NewRedis(soon, numbers, opts...),
 		Parks:    limit.NewParkRedis(soon),
+		Guard:    limit.NewGuardRedis(soon, guardOptions(cfg, h.guard)),
 		Keys:     keys(cfg),
 		Levels:   levels(keys(cfg)),
 		Fleet:    tasks.NewFleet(state),

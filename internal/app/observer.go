@@ -7,6 +7,8 @@ import (
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/ladder"
+	"nightshift/limit"
+	"nightshift/provider"
 	"nightshift/tasks"
 )
 
@@ -38,6 +40,17 @@ func (w *watching) Transition(t breaker.Transition) {
 	if w.more != nil {
 		w.more.Transition(t)
 	}
+}
+
+// Guarded is the hook of the guard. An opening is news for a person: a script may
+// have run away.
+func (w *watching) Guarded(c limit.GuardChange) {
+	limits := []any{"producer", c.Producer, "calls_per_hour", c.Limits.Calls, "usd_per_hour", provider.USD(c.Limits.USD)}
+	if c.Open {
+		w.log.Warn("hourly guard opened", append(limits, "until", c.Until)...)
+		return
+	}
+	w.log.Info("hourly guard closed", limits...)
 }
 
 // Called implements ladder.Observer.

@@ -2,10 +2,13 @@ package app
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"nightshift/breaker"
 	"nightshift/ladder"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -28,4 +31,26 @@ nightshift_cost_usd_total{model="openai/gpt-4o",provider="openai",purpose="repai
 nightshift_probes_total{model="",provider="openai",region="eastus",result="ok",scope="parent"} 1
 nightshift_probes_total{model="openai/gpt-4o",provider="openai",region="eastus",result="ok",scope="model"} 1
 `, "cost_usd_total", "probes_total")
+}
+
+// An opening is a warning, with all that the person needs who reads it; its end is not.
+func TestTheGuardsChangesAreLogged(t *testing.T) {
+	var out strings.Builder
+	w := &watching{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))}
+	limits := limit.GuardLimits{Calls: 5000, USD: 2_500_000_000}
+	w.Guarded(limit.GuardChange{Producer: "anna", Open: true, Until: time.Date(2026, 12, 1, 2, 14, 0, 0, time.UTC), Limits: limits})
+	w.Guarded(limit.GuardChange{Producer: "anna", Limits: limits})
+	want := `level=WARN msg="hourly guard opened" producer=anna calls_per_hour=5000 usd_per_hour=2.5 until=2026-12-01T02:14:00.000Z
+level=INFO msg="hourly guard closed" producer=anna calls_per_hour=5000 usd_per_hour=2.5
+`
+	if out.String() != want {
+		t.Errorf("logged:\n%swant:\n%s", &out, want)
+	}
 }
