@@ -123,11 +123,12 @@ func TestGuardsAgree(t *testing.T) {
 			g.o.Global = limits()
 			g.build()
 		}
+		g.seed(t, int64(draw("own calls", 0, 3)), int64(draw("own budget", 0, 4))*40)
 		var out []Charge
 		next := 0
 		for range draw("steps", 10, 60) {
 			g.now = g.now.Add(time.Duration(draw("ms", 0, 1000)) * []time.Duration{time.Millisecond, 40 * time.Millisecond, time.Second, 4 * time.Second}[draw("unit", 0, 3)])
-			switch op := draw("op", 0, 19); {
+			switch op := draw("op", 0, 20); {
 			case op < 11:
 				next++
 				c := Charge{
@@ -147,15 +148,15 @@ func TestGuardsAgree(t *testing.T) {
 			case op < 16 && len(out) > 0:
 				c := out[draw("which", 0, len(out)-1)]
 				_ = g.both(t, "release", func(s Guarder) error { return s.Release(context.Background(), c) })
-			case op == 16:
+			case op == 16 || op == 17:
 				name := guardNames[draw("reopened", 0, 1)]
 				type opener interface {
 					Reopen(context.Context, string, string) error
 				}
 				_ = g.both(t, "reopen", func(s Guarder) error { return s.(opener).Reopen(context.Background(), name, "eve") })
-			case op == 17:
-				g.limits["ann"] = limits()
 			case op == 18:
+				g.limits["ann"] = limits()
+			case op == 19:
 				g.own(t, draw)
 			default: // the clock steps
 				g.now = g.now.Add(time.Duration(draw("minutes", -130, 70)) * time.Minute)
@@ -163,6 +164,19 @@ func TestGuardsAgree(t *testing.T) {
 			g.same(t)
 		}
 	})
+}
+
+// seed gives the batches something of their own from the beginning.
+func (g *guards) seed(t rapid.TB, calls, budget int64) {
+	ctx := context.Background()
+	for _, err := range []error{
+		g.memory.Grant(ctx, "b1", Grant{Calls: calls}), g.redis.Grant(ctx, "b1", Grant{Calls: calls}),
+		g.memory.SetBudget(ctx, "b2", budget), g.redis.SetBudget(ctx, "b2", budget),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // own gives a batch an allowance or a budget, or takes both.
