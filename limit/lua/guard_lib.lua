@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the producer's hour     KEYS[2]  its lines with places, zset line -> order
 -- KEYS[3]  when they are due, hash line -> ms
--- KEYS[4] to KEYS[6]  the same of all producers together
+-- KEYS[4], KEYS[5], KEYS[6]  the same of all producers together
 -- KEYS[7]  calls that are not settled, hash ticket -> "minute usd own batch", and
 --          @swept, the minute in which old ones were last forgotten
 -- KEYS[8]  what the batch has of its own
@@ -15,6 +15,9 @@
 -- c<minute> and u<minute>, seq (places ever given), opened (ms), released (ms),
 -- released_by. A batch's own: allowance, granted, granted_by, granted_at, budget,
 -- spent, reserved.
+local HOUR, WAITS, DUES = KEYS[1], KEYS[2], KEYS[3]
+local ALL_HOUR, ALL_WAITS, ALL_DUES = KEYS[4], KEYS[5], KEYS[6]
+local HELD, PURSE, PRODUCERS = KEYS[7], KEYS[8], KEYS[9]
 local name, ticket, usd = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local SPAN, TTL = tonumber(ARGV[5]), ARGV[6]
 local now = tonumber(ARGV[1])

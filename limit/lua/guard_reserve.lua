@@ -10,12 +10,12 @@ local limit = {c = tonumber(ARGV[9]), u = tonumber(ARGV[10])}
 local limit_all = {c = tonumber(ARGV[11]), u = tonumber(ARGV[12])}
 local GRACE, BUDGET_WAIT = tonumber(ARGV[14]), tonumber(ARGV[15])
 
-local known = redis.call('HMGET', KEYS[7], ticket, '@swept')
+local known = redis.call('HMGET', HELD, ticket, '@swept')
 if known[1] then return {0, '0', 0, '0', 0, '0'} end
 
 local this_minute = math.floor(now / 60000)
-local p, all = hour(KEYS[1], this_minute), hour(KEYS[4], this_minute)
-p.waits, p.dues, all.waits, all.dues = KEYS[2], KEYS[3], KEYS[5], KEYS[6]
+local p, all = hour(HOUR, this_minute), hour(ALL_HOUR, this_minute)
+p.waits, p.dues, all.waits, all.dues = WAITS, DUES, ALL_WAITS, ALL_DUES
 local minute = math.max(tidy(p), tidy(all))
 
 -- overdue drops the first places that nobody came for and counts the rest.
@@ -33,19 +33,19 @@ overdue(p)
 overdue(all)
 
 if known[2] ~= text(minute) then
-  redis.call('HSET', KEYS[7], '@swept', text(minute))
-  redis.call('PEXPIRE', KEYS[7], TTL)
-  local list = redis.call('HGETALL', KEYS[7])
+  redis.call('HSET', HELD, '@swept', text(minute))
+  redis.call('PEXPIRE', HELD, TTL)
+  local list = redis.call('HGETALL', HELD)
   for i = 1, #list, 2 do
     local h = held_of(list[i] ~= '@swept' and list[i + 1])
     if h and h.minute < minute - SPAN then
-      redis.call('HDEL', KEYS[7], list[i])
-      spend(string.gsub(KEYS[7], 'held$', '') .. 'b:' .. h.batch, h, h.usd)
+      redis.call('HDEL', HELD, list[i])
+      spend(string.gsub(HELD, 'held$', '') .. 'b:' .. h.batch, h, h.usd)
     end
   end
 end
 
-local purse = redis.call('HMGET', KEYS[8], 'allowance', 'budget', 'spent', 'reserved')
+local purse = redis.call('HMGET', PURSE, 'allowance', 'budget', 'spent', 'reserved')
 local has_purse = batch ~= '' and (purse[1] or purse[2]) and true
 local allowance, budget = tonumber(purse[1] or '0'), tonumber(purse[2] or '0')
 local spent, reserved = tonumber(purse[3] or '0'), tonumber(purse[4] or '0')
@@ -129,15 +129,15 @@ own = own and not always
 leave(p)
 leave(all)
 if not p.cm then
-  redis.call('ZADD', KEYS[9], now, name)
-  redis.call('ZREMRANGEBYSCORE', KEYS[9], '-inf', now - 2 * SPAN * 60000)
-  redis.call('PEXPIRE', KEYS[9], TTL)
+  redis.call('ZADD', PRODUCERS, now, name)
+  redis.call('ZREMRANGEBYSCORE', PRODUCERS, '-inf', now - 2 * SPAN * 60000)
+  redis.call('PEXPIRE', PRODUCERS, TTL)
 end
 add(p, minute, own and 0 or 1, usd)
 add(all, minute, 1, usd)
 if has_purse then
-  redis.call('HSET', KEYS[8], 'reserved', text(reserved + usd))
-  if own then redis.call('HINCRBY', KEYS[8], 'allowance', -1) end
+  redis.call('HSET', PURSE, 'reserved', text(reserved + usd))
+  if own then redis.call('HINCRBY', PURSE, 'allowance', -1) end
 end
-redis.call('HSET', KEYS[7], ticket, text(minute) .. ' ' .. text(usd) .. ' ' .. (own and '1' or '0') .. ' ' .. batch)
+redis.call('HSET', HELD, ticket, text(minute) .. ' ' .. text(usd) .. ' ' .. (own and '1' or '0') .. ' ' .. batch)
 return {0, '0', closes(p, limit), '0', closes(all, limit_all), '0'}

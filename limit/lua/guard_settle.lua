@@ -3,9 +3,9 @@
 -- ARGV[7]  1: it was not sent
 -- Returns 1 where the ticket was known, else 0
 local unsent = ARGV[7] == '1'
-local h = held_of(redis.call('HGET', KEYS[7], ticket))
+local h = held_of(redis.call('HGET', HELD, ticket))
 if not h then return 0 end
-redis.call('HDEL', KEYS[7], ticket)
+redis.call('HDEL', HELD, ticket)
 local calls, calls_all = 0, 0
 if unsent then
   usd = 0
@@ -13,11 +13,11 @@ if unsent then
   calls_all = -1
 end
 if unsent or usd ~= h.usd then
-  correct(hour(KEYS[1], h.minute), calls, usd - h.usd)
-  correct(hour(KEYS[4], h.minute), calls_all, usd - h.usd)
+  correct(hour(HOUR, h.minute), calls, usd - h.usd)
+  correct(hour(ALL_HOUR, h.minute), calls_all, usd - h.usd)
 end
 if h.batch ~= '' then
-  spend(KEYS[8], h, usd)
-  if unsent and h.own and redis.call('EXISTS', KEYS[8]) == 1 then redis.call('HINCRBY', KEYS[8], 'allowance', 1) end
+  spend(PURSE, h, usd)
+  if unsent and h.own and redis.call('EXISTS', PURSE) == 1 then redis.call('HINCRBY', PURSE, 'allowance', 1) end
 end
 return 1
