@@ -4,7 +4,7 @@ package limit
 type adapted struct {
 	// A model of which nothing is known starts by calls in flight.
 	Window   int64 // calls in flight, in thousandths; 0: firstWindow
-	Accepted int64 // most calls in flight with one that was taken
+	WindowAt int64 // when it last grew by time, or began to make calls wait
 
 	Rate     int64 // calls a minute, in thousandths; 0: none
 	Estimate int64 // of the last refusal, likewise
@@ -19,11 +19,18 @@ type adapted struct {
 	Lost    int64 // calls begun since that were not taken
 	Anew    int64 // 1: the mark is no refusal but the first call after a pause
 	EventAt int64 // when the refusal came
+	Crowd   int64 // 1: it taught Cap
+	ParkTo  int64 // the end of the park it made
+	Idle    int64 // ms of that park that brought nothing, see idle
+	Smooth  int64 // how often our own burst was too much
 
-	Cap        int64 // calls in flight, in thousandths; 0: none
-	CapAt      int64 // when it last changed
-	CapWait    int64 // ms until it grows
-	CapPressed int64 // when it last made a call wait
+	Full    int64 // when the window or Cap last made a call wait
+	Cap     int64 // calls in flight, in thousandths; 0: none
+	CapAt   int64 // when it last changed
+	CapWait int64 // ms until it grows
+	Grown   int64 // 1: it grew since the last refusal
+	Safe    int64 // calls in flight that were taken before it grew
+	Proven  int64 // calls that began since with more, and were taken
 
 	Ramp int64 // when a breaker closed; 0: long ago
 
@@ -43,14 +50,24 @@ const (
 	ruleBurst   = 1000    // ms of any other rate
 	freshPress  = 1500    // ms for which a limit that made a call wait counts as what limits
 	growPause   = 1000    // ms after a park before a rate grows
+	widenEvery  = 1000    // ms
 	growStep    = 100     // ms, the least time between two growths
 	growMille   = 40      // thousandths of the estimate a second
-	growFast    = 150     // thousandths of the rate a second, beyond fastFrom
-	fastFrom    = 1300    // thousandths of the estimate
+	growCall    = 20      // and at most that many thousandths a call
+	fastMille   = 120     // thousandths of the rate a second, beyond fastFrom
+	fastCall    = 50      // and at most that many thousandths a call
+	fastFrom    = 1150    // thousandths of the estimate
 	mostSure    = 2       // halvings of growMille
 	idleAfter   = 5000    // ms without a call, after which the mark says nothing
-	firstCap    = 10_000  // ms until a learned cap grows
-	leastCap    = 2000    // ms, what that falls to while it may grow
+	earlyWithin = 1000    // ms after a park
+	smoothFor   = 300_000 // ms
+	toldPause   = 2000    // ms
+	streakEnds  = 5
+	smoothFrom  = 3
+	mostSmooth  = 5
+	firstCap    = 3000    // ms until a learned cap grows
+	leastCap    = 1000    // ms, what that falls to while it may grow
+	enough      = 3       // calls that prove a cap
 	mostCap     = 300_000 // ms, what it doubles to
 	rampFor     = 12      // doublings after a breaker closed
 	toldFor     = 600_000 // ms for which headers count
@@ -73,11 +90,15 @@ func (s *state) rate(l Limits, now int64) int64 {
 
 // concurrency is the one that counts; 0: none.
 func (s *state) concurrency(l Limits, now int64) int64 {
-	c := least(least(clamp(int64(l.Concurrency), 0, maxFlight), s.Cap/1000), s.ramp(now))
+	return least(least(clamp(int64(l.Concurrency), 0, maxFlight), s.learned(l)), s.ramp(now))
+}
+
+// learned is how many calls may be in flight by what was learned; 0: any number.
+func (s *state) learned(l Limits) int64 {
 	if s.starting(l) {
-		c = least(c, s.window()/1000)
+		return s.window() / 1000
 	}
-	return c
+	return s.Cap / 1000
 }
 
 // tpm is the one that counts; 0: none.
@@ -104,24 +125,39 @@ func (s *state) ramp(now int64) int64 {
 func (s *state) burst(rate int64) int64 {
 	d := int64(ruleBurst)
 	if s.Rate > 0 {
-		d = learnBurst
+		d = learnBurst >> (2 * s.Smooth)
 	}
 	return max(rate*d, callUnit)
 }
 
-// press notes which learned limit makes a call wait: only that one may grow.
+// press notes which learned limit makes a call wait: only that one may grow, from
+// the moment at which it began to.
 func (s *state) press(l Limits, why Reason, now int64) {
 	switch {
 	case why == ReasonRequests && s.Rate > 0 && s.rate(l, now) == s.Rate:
-		s.Pressed = now
-	case why == ReasonConcurrency && s.Cap > 0 && s.concurrency(l, now) == s.Cap/1000:
-		s.CapPressed = now
+		if now-s.Pressed > freshPress {
+			s.GrowAt = max(s.GrowAt, now)
+		}
+		s.Pressed = lately(s.Pressed, now)
+	case why == ReasonConcurrency && s.concurrency(l, now) == s.learned(l):
+		if now-s.Full > freshPress {
+			s.WindowAt = now
+		}
+		s.Full = lately(s.Full, now)
 	}
+}
+
+// lately moves a time to now, in steps, so that not every question writes it.
+func lately(at, now int64) int64 {
+	if now-at >= growStep {
+		return now
+	}
+	return at
 }
 
 // mark begins to count anew where the provider's bucket may have filled in a pause.
 func (s *state) mark(now int64) {
-	if s.MarkAt == 0 || s.Flight == 0 && now-s.Last > idleAfter {
+	if s.MarkAt == 0 || s.Flight == 0 && now-max(s.Last, s.ParkTo, s.Pressed) > idleAfter {
 		s.MarkAt, s.MarkN, s.Lost, s.Anew = now, s.Begun, 0, 1
 	}
 	s.Last = now
@@ -136,7 +172,9 @@ func (s *state) lose(c call) {
 
 // pass learns from a call that the provider took.
 func (s *state) pass(c call, r outcome) {
-	s.Accepted = max(s.Accepted, c.Flight)
+	if s.Cap > 0 && c.Flight > s.Safe && c.Begun >= s.CapAt && s.Proven < enough {
+		s.Proven++
+	}
 	if s.Rate > 0 || s.Cap > 0 || 2000*c.Flight < s.window() {
 		return
 	}
@@ -145,54 +183,90 @@ func (s *state) pass(c call, r outcome) {
 }
 
 // refused learns from a call that was refused and parked the model for parked ms.
-// Calls that began before the last refusal was known say nothing new.
-func (s *state) refused(c call, now, parked int64) {
-	if c.Begun < s.EventAt {
+func (s *state) refused(c call, now, parked, told int64) {
+	if c.Begun < s.EventAt { // it began before the last refusal was known
+		if s.Crowd == 1 {
+			s.Cap = min(s.Cap, 1000*max(c.Flight-1, 1))
+		}
 		return
 	}
 	first := s.Rate == 0 && s.Cap == 0
-	crowded := s.Accepted > 0 && c.Flight > s.Accepted && (s.Rate == 0 || s.Cap > 0 && 1000*c.Flight > s.Cap-1000)
-	if crowded {
-		s.learnCap(now + parked)
+	crowd := first || s.Cap > 0 && c.Flight > s.Safe && s.Proven < enough
+	until := now + parked
+	if !crowd || first {
+		s.learnRate(c, now, until)
 	}
-	if !crowded || first {
-		s.learnRate(c, now+parked)
+	s.Crowd = 0
+	if crowd {
+		s.learnCap(c, until)
 	}
-	s.MarkAt, s.MarkN, s.Lost = c.Begun, c.N, 0
-	s.Anew = 0
-	if crowded {
-		s.Anew = 1
-	}
-	s.EventAt = now
+	s.MarkAt, s.MarkN, s.Lost, s.Anew = c.Begun, c.N, 0, s.Crowd
+	s.EventAt, s.ParkTo, s.Idle = now, until, s.idle(until-c.Begun, told)
 }
 
-// learnCap takes the most calls in flight that were accepted.
-func (s *state) learnCap(from int64) {
+// idle is for how many ms of the pause after a refusal the provider's bucket was
+// full already. A pause of some seconds that the provider asked for it needed; in
+// any other its bucket is taken to fill within a second, or, where our own bursts
+// were too much, at once.
+func (s *state) idle(pause, told int64) int64 {
+	switch {
+	case told > toldPause:
+		return 0
+	case s.Smooth >= smoothFrom:
+		return pause
+	}
+	return max(pause-priorBurst, 0)
+}
+
+// streak is over where enough calls were taken since the last refusal: the next
+// park is a short one again.
+func (s *state) streak(c call) {
+	if st := s.Parks[""]; s.taken(c) >= streakEnds && st.Wait > 0 {
+		st.Wait = 0
+		s.Parks[""] = st
+	}
+}
+
+// taken are the calls that began between the mark and this one and were taken.
+func (s *state) taken(c call) int64 { return clamp(c.N-1-s.MarkN-s.Lost, 0, maxTaken) }
+
+// learnCap takes the calls in flight before the refused one, which were accepted.
+func (s *state) learnCap(c call, until int64) {
+	s.Crowd = 1
+	s.Cap, s.CapAt = 1000*max(c.Flight-1, 1), until
 	s.CapWait = clamp(2*s.CapWait, firstCap, mostCap)
-	s.Cap, s.CapAt = 1000*max(s.Accepted, 1), from
+	s.Safe, s.Proven, s.Grown = max(c.Flight-2, 1), 0, 0
 }
 
 // learnRate takes what the provider let through since the mark.
-func (s *state) learnRate(c call, from int64) {
-	taken, elapsed := clamp(c.N-1-s.MarkN-s.Lost, 0, maxTaken), max(c.Begun-s.MarkAt, 1)
-	if s.Anew == 1 {
+func (s *state) learnRate(c call, now, until int64) {
+	taken, elapsed := s.taken(c), max(c.Begun-s.MarkAt, 1)
+	if s.Rate == 0 {
+		taken = max(taken, 1) // refused at once: something else uses the limit too
+	}
+	switch {
+	case s.Anew == 1:
 		elapsed += priorBurst
+	default:
+		elapsed = max(elapsed-s.Idle, 1)
 	}
 	estimate := min(taken*callUnit/elapsed, maxRate)
-	s.Accepted = clamp(s.Accepted, 1, max(c.Flight-1, 1))
+	if now-s.EventAt > smoothFor {
+		s.Smooth = 0
+	}
 	switch {
-	case s.Rate == 0 && taken == 0:
-		s.Window = max(s.window()/2, 1000)
-		return
 	case s.Rate == 0:
 		s.Rate = estimate * 97 / 100
+	case taken > 0 && s.Anew == 0 && c.Begun-s.ParkTo < earlyWithin: // our own burst was too much
+		s.Rate = clamp(estimate*97/100, s.Rate*7/10, s.Rate*95/100)
+		s.Smooth = min(s.Smooth+1, mostSmooth)
 	default:
 		s.Rate = clamp(estimate*97/100, s.Rate/2, s.Rate*95/100)
 	}
 	s.sure(estimate)
 	s.Rate = max(s.Rate, minRate)
 	s.Estimate = max(estimate, s.Rate)
-	s.Req, s.GrowAt = 0, from+growPause
+	s.Req, s.GrowAt = 0, until+growPause
 }
 
 // sure counts the estimates that agree within a tenth.
@@ -205,26 +279,52 @@ func (s *state) sure(estimate int64) {
 }
 
 // grow lets what was learned grow while it is what limits.
-func (s *state) grow(now int64) {
-	if s.Cap > 0 && now-s.CapPressed <= freshPress && now-s.CapAt >= s.CapWait {
-		s.Cap = min(s.Cap+1000, 1000*maxFlight)
-		s.CapAt, s.CapWait = now, max(s.CapWait/2, leastCap)
-	}
-	if d := now - s.GrowAt; s.Rate > 0 && d >= growStep {
-		if now-s.Pressed <= freshPress {
-			s.Rate = min(s.Rate+s.gain(min(d, 1000)), maxRate)
+func (s *state) grow(l Limits, now int64) {
+	s.widen(l, now)
+	s.growCap(now)
+	if d := now - s.GrowAt; s.Rate > 0 && now-s.Pressed <= freshPress && d >= growStep {
+		if gain := s.gain(min(d, 1000)); gain > 0 {
+			s.Rate, s.GrowAt = min(s.Rate+gain, maxRate), now
 		}
-		s.GrowAt = now
 	}
 	if s.ToldAt > 0 && now-s.ToldAt > toldFor {
 		s.ToldRate, s.ToldTPM, s.ToldAt = 0, 0, 0
 	}
 }
 
-// gain is by how much the rate grows in d ms.
+// growCap tries a call more, or an eighth, some time after the last refusal, and
+// soon where the last step was taken well.
+func (s *state) growCap(now int64) {
+	proven := s.Grown == 1 && s.Proven >= enough
+	wait := s.CapWait
+	if proven {
+		wait = leastCap
+	}
+	if s.Cap == 0 || now-s.Full > freshPress || now-s.CapAt < wait {
+		return
+	}
+	if proven {
+		s.CapWait = max(s.CapWait/2, firstCap)
+	}
+	s.Safe = max(s.Cap/1000, 1)
+	s.Cap = min(s.Cap+max(s.Cap/8000*1000, 1000), 1000*maxFlight)
+	s.CapAt, s.Grown, s.Proven = now, 1, 0
+}
+
+// widen has a window grow also while long calls do not come back: a provider
+// refuses at once.
+func (s *state) widen(l Limits, now int64) {
+	if s.starting(l) && now-s.Full <= freshPress && now-s.WindowAt >= widenEvery {
+		s.Window = min(s.window()*3/2, 1000*maxFlight)
+		s.WindowAt = now
+	}
+}
+
+// gain is by how much the rate grows in d ms, or by less for slow models: a
+// step must not be large where a call is seldom.
 func (s *state) gain(d int64) int64 {
 	if 1000*s.Rate > s.Estimate*fastFrom {
-		return s.Rate * growFast / 1000 * d / 1000
+		return s.Rate * clamp(s.Rate*fastCall/60_000, 1, fastMille) * d / 1_000_000
 	}
-	return s.Estimate * growMille / (1 << s.Sure) / 1000 * d / 1000
+	return s.Estimate * clamp(s.Rate*growCall/60_000, 1, growMille/(1<<s.Sure)) * d / 1_000_000
 }

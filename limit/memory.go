@@ -54,7 +54,7 @@ func (m *Memory) Cancel(_ context.Context, model Model, ticket string) error {
 // Park parks the model or its lane and returns for how long.
 func (m *Memory) Park(_ context.Context, model Model, lane string, retryAfter time.Duration) (time.Duration, error) {
 	var parked int64
-	m.with(model, func(st *state, l Limits, now int64) { parked = st.parkOnly(l, lane, retryAfter, now) })
+	m.with(model, func(st *state, l Limits, now int64) { parked = st.parkOnly(l, lane, retryMS(retryAfter), now) })
 	return millis(parked), nil
 }
 

@@ -20,7 +20,8 @@ const (
 	maxAhead  = 10_000_000_000 // tokens of all that wait before one
 	maxTaken  = 100_000_000    // calls between two refusals
 
-	maxElapsed = 60_000 // ms for which a bucket is filled at once: more than any holds
+	keepEvery  = 600_000 // ms
+	maxElapsed = 60_000  // ms for which a bucket is filled at once: more than any holds
 )
 
 const (
@@ -49,6 +50,7 @@ type state struct {
 // numbers are the whole numbers of a state.
 type numbers struct {
 	At      int64 // of the last operation
+	Kept    int64 // when Redis was last told how long to keep it
 	Req     int64 // the requests' bucket, in call units
 	Tok     int64 // the tokens' bucket, in token units; below zero: a debt
 	Flight  int64 // len(Calls)
@@ -98,8 +100,11 @@ func (s *state) begin(l Limits, now int64) {
 	case elapsed < 0:
 		elapsed = 0
 	}
+	if now-s.Kept >= keepEvery {
+		s.Kept = now
+	}
 	s.sweep(now)
-	s.grow(now)
+	s.grow(l, now)
 	s.refill(l, elapsed, now)
 	s.At = now
 }
@@ -107,7 +112,10 @@ func (s *state) begin(l Limits, now int64) {
 // forget voids all that has a time, after a leap of the clock. What was learned stays.
 func (s *state) forget() {
 	n := numbers{Begun: s.Begun, Passed: s.Passed, Limited: s.Limited, Latency: s.Latency}
-	n.adapted = adapted{Window: s.Window, Accepted: s.Accepted, Rate: s.Rate, Estimate: s.Estimate, Cap: s.Cap}
+	n.adapted = adapted{
+		Window: s.Window, Rate: s.Rate, Estimate: s.Estimate, Sure: s.Sure, Smooth: s.Smooth,
+		Cap: s.Cap, CapWait: s.CapWait, Safe: s.Safe,
+	}
 	*s = *newState()
 	s.numbers = n
 }
@@ -189,8 +197,8 @@ func (s *state) ahead(ticket string) (rank, tokens int64) {
 func (s *state) parked(lane string, now int64) int64 { return Parked(s.Parks[lane], now) }
 
 // park applies one refusal to a lane and returns for how many ms it is parked.
-func (s *state) park(lane string, retryAfter time.Duration, now int64) int64 {
-	st, until := Park(s.Parks[lane], retryAfter, now)
+func (s *state) park(lane string, retryAfter, now int64) int64 {
+	st, until := Park(s.Parks[lane], millis(retryAfter), now)
 	s.Parks[lane] = st
 	return until - now
 }

@@ -99,7 +99,7 @@ const maxDebt = 300_000
 func (s *state) wait(a ask, needed, poll int64, why Reason, now int64) slot {
 	if needed > a.patience {
 		s.leave(a.ticket)
-		return slot{Refuse, needed, why}
+		return slot{Refuse, max(needed/2, 1000), why}
 	}
 	poll = max(min(needed, poll), shortPoll)
 	p, ok := s.Places[a.ticket]
@@ -137,6 +137,9 @@ func (s *state) room(l Limits, rank, before, tokens, now int64) (needed, poll in
 	}
 	if most := s.concurrency(l, now); most > 0 && s.Flight+rank+1 > most {
 		d, p := s.turn(s.Flight+rank+1-most, rank, most)
+		if s.starting(l) {
+			d, p = min(d, longPoll), min(p, clamp(s.Latency/2000, 20, 500))
+		}
 		longer(d, p, ReasonConcurrency)
 	}
 	return needed, poll, why
@@ -155,7 +158,7 @@ func (s *state) turn(n, rank, most int64) (needed, poll int64) {
 // outcome is a Result within bounds, in whole numbers.
 type outcome struct {
 	kind              ResultKind
-	retryAfter        time.Duration
+	retryAfter        int64 // ms; 0: none
 	lane              string
 	tokens            int64
 	latency           int64 // µs
@@ -167,7 +170,7 @@ type outcome struct {
 func (r *Result) clean() outcome {
 	return outcome{
 		kind: r.Kind, lane: r.Lane, alone: r.Alone,
-		retryAfter: r.RetryAfter,
+		retryAfter: retryMS(r.RetryAfter),
 		tokens:     clamp(r.Tokens, 0, maxTokens),
 		latency:    clamp(r.Latency.Microseconds(), 0, maxLease.Microseconds()),
 		requests:   r.Told.Requests.clean(maxRPM),
@@ -199,9 +202,12 @@ func (s *state) settle(l Limits, ticket string, r outcome, now int64) int64 {
 	if r.kind != Limited {
 		return 0
 	}
+	if known && r.lane == "" {
+		s.streak(c)
+	}
 	parked := s.park(r.lane, r.retryAfter, now)
 	if known && r.lane == "" {
-		s.refused(c, now, parked)
+		s.refused(c, now, parked, r.retryAfter)
 	}
 	return parked
 }
@@ -245,7 +251,7 @@ func (s *state) cancel(l Limits, ticket string, now int64) {
 }
 
 // parkOnly parks after a refusal that no ticket stands for.
-func (s *state) parkOnly(l Limits, lane string, retryAfter time.Duration, now int64) int64 {
+func (s *state) parkOnly(l Limits, lane string, retryAfter, now int64) int64 {
 	s.begin(l, now)
 	return s.park(lane, retryAfter, now)
 }

@@ -54,6 +54,11 @@ func Park(st State, retryAfter time.Duration, now int64) (State, int64) {
 	return st, st.Until
 }
 
+// retryMS is a Retry-After in ms, rounded up and within bounds; 0: none.
+func retryMS(d time.Duration) int64 {
+	return ceil(int64(min(d, maxRetry)), int64(time.Millisecond))
+}
+
 // Parked returns how long the model is still parked at now, in ms; 0: it is not.
 func Parked(st State, now int64) int64 {
 	if st.void(now) {
