@@ -52,12 +52,12 @@ const (
 	growPause   = 1000    // ms after a park before a rate grows
 	widenEvery  = 1000    // ms
 	growStep    = 100     // ms, the least time between two growths
-	growMille   = 40      // thousandths of the estimate a second
+	growMille   = 60      // thousandths of the estimate a second
 	growCall    = 20      // and at most that many thousandths a call
-	fastMille   = 120     // thousandths of the rate a second, beyond fastFrom
+	fastMille   = 150     // thousandths of the rate a second, beyond fastFrom
 	fastCall    = 50      // and at most that many thousandths a call
-	fastFrom    = 1150    // thousandths of the estimate
-	mostSure    = 2       // halvings of growMille
+	fastFrom    = 1200    // thousandths of the estimate
+	mostSure    = 3       // halvings of growMille
 	idleAfter   = 5000    // ms without a call, after which the mark says nothing
 	earlyWithin = 1000    // ms after a park
 	smoothFor   = 300_000 // ms
@@ -90,11 +90,11 @@ func (s *state) rate(l Limits, now int64) int64 {
 
 // concurrency is the one that counts; 0: none.
 func (s *state) concurrency(l Limits, now int64) int64 {
-	return least(least(clamp(int64(l.Concurrency), 0, maxFlight), s.learned(l)), s.ramp(now))
+	return least(least(clamp(int64(l.Concurrency), 0, maxFlight), s.mayFly(l)), s.ramp(now))
 }
 
-// learned is how many calls may be in flight by what was learned; 0: any number.
-func (s *state) learned(l Limits) int64 {
+// mayFly is how many calls may be in flight by what was learned; 0: any number.
+func (s *state) mayFly(l Limits) int64 {
 	if s.starting(l) {
 		return s.window() / 1000
 	}
@@ -139,7 +139,7 @@ func (s *state) press(l Limits, why Reason, now int64) {
 			s.GrowAt = max(s.GrowAt, now)
 		}
 		s.Pressed = lately(s.Pressed, now)
-	case why == ReasonConcurrency && s.concurrency(l, now) == s.learned(l):
+	case why == ReasonConcurrency && s.concurrency(l, now) == s.mayFly(l):
 		if now-s.Full > freshPress {
 			s.WindowAt = now
 		}
@@ -227,8 +227,9 @@ func (s *state) streak(c call) {
 	}
 }
 
-// taken are the calls that began between the mark and this one and were taken.
-func (s *state) taken(c call) int64 { return clamp(c.N-1-s.MarkN-s.Lost, 0, maxTaken) }
+// taken are the calls that began between the mark and this one, which is among
+// the lost, and were taken.
+func (s *state) taken(c call) int64 { return clamp(c.N-s.MarkN-s.Lost, 0, maxTaken) }
 
 // learnCap takes the calls in flight before the refused one, which were accepted.
 func (s *state) learnCap(c call, until int64) {
@@ -326,5 +327,5 @@ func (s *state) gain(d int64) int64 {
 	if 1000*s.Rate > s.Estimate*fastFrom {
 		return s.Rate * clamp(s.Rate*fastCall/60_000, 1, fastMille) * d / 1_000_000
 	}
-	return s.Estimate * clamp(s.Rate*growCall/60_000, 1, growMille/(1<<s.Sure)) * d / 1_000_000
+	return s.Estimate * clamp(s.Rate*growCall/60_000, 1, growMille>>max(s.Sure-1, 0)) * d / 1_000_000
 }

@@ -93,3 +93,15 @@ func (m *Memory) with(model Model, op func(*state, Limits, int64)) {
 	}
 	op(st, l, m.clock().UnixMilli())
 }
+
+// setPark parks a lane for d from now on, as another store does; 0 ends its park.
+// The wait that a streak of refusals doubles stays.
+func (m *Memory) setPark(model Model, lane string, d time.Duration) {
+	m.with(model, func(st *state, _ Limits, now int64) {
+		p := st.Parks[lane]
+		if until := now + d.Milliseconds(); d > 0 || p.Until > now {
+			p.At, p.Until = now, until
+			st.Parks[lane] = p
+		}
+	})
+}

@@ -18,7 +18,7 @@ func TestMemoryPacesByConfiguredLimits(t *testing.T) {
 	if s := ask("a"); s.Verdict != Go {
 		t.Fatalf("the first: %+v", s)
 	}
-	if s := ask("b"); s != (Slot{Wait, time.Second, ReasonRequests}) {
+	if s := ask("b"); s != (Slot{Verdict: Wait, Wait: time.Second, Reason: ReasonRequests}) {
 		t.Fatalf("the second: %+v", s)
 	}
 	now = now.Add(time.Second)

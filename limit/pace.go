@@ -60,6 +60,7 @@ type Slot struct {
 	Verdict Verdict
 	Wait    time.Duration
 	Reason  Reason
+	Parked  time.Duration // what is left of the park, where that is the reason
 }
 
 // ResultKind is what a call says about the provider's limits.

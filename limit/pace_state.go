@@ -20,6 +20,8 @@ const (
 	maxAhead  = 10_000_000_000 // tokens of all that wait before one
 	maxTaken  = 100_000_000    // calls between two refusals
 
+	exactRanks = 100 // places before one whose tokens are added up
+
 	keepEvery  = 600_000 // ms
 	maxElapsed = 60_000  // ms for which a bucket is filled at once: more than any holds
 )
@@ -178,7 +180,8 @@ func (s *state) end(ticket string) {
 	s.Flight--
 }
 
-// ahead are the places before the ticket's, or all where it has none, and their tokens.
+// ahead are the places before the ticket's, or all where it has none, and their
+// tokens; far behind, their share of all.
 func (s *state) ahead(ticket string) (rank, tokens int64) {
 	own, ok := s.Places[ticket]
 	if !ok {
@@ -189,6 +192,9 @@ func (s *state) ahead(ticket string) (rank, tokens int64) {
 			rank++
 			tokens += p.Tokens
 		}
+	}
+	if rank > exactRanks {
+		tokens = min(s.WaitTok, maxAhead) * rank / s.Waiting
 	}
 	return rank, tokens
 }

@@ -34,9 +34,12 @@ type slot struct {
 	verdict Verdict
 	wait    int64 // ms
 	reason  Reason
+	parked  int64 // ms
 }
 
-func (s slot) public() Slot { return Slot{Verdict: s.verdict, Wait: millis(s.wait), Reason: s.reason} }
+func (s slot) public() Slot {
+	return Slot{Verdict: s.verdict, Wait: millis(s.wait), Reason: s.reason, Parked: millis(s.parked)}
+}
 
 // reserve decides on an ask. It is pure, like all that changes a state.
 func (s *state) reserve(l Limits, a ask, now int64) slot {
@@ -45,14 +48,16 @@ func (s *state) reserve(l Limits, a ask, now int64) slot {
 		return slot{verdict: Go} // its answer was lost
 	}
 	if left := s.parked("", now); left > 0 {
-		return s.wait(a, left, parkPoll, ReasonParked, now)
+		w := s.wait(a, left, parkPoll, ReasonParked, now)
+		w.parked = left
+		return w
 	}
 	if left := s.parked(a.lane, now); left > 0 {
 		s.leave(a.ticket) // who cannot go must not stand before those who can
 		if left > a.patience {
-			return slot{Refuse, left, ReasonParked}
+			return slot{Refuse, left, ReasonParked, left}
 		}
-		return slot{Wait, min(left, parkPoll), ReasonParked}
+		return slot{Wait, min(left, parkPoll), ReasonParked, left}
 	}
 	rank, tokens := s.ahead(a.ticket)
 	needed, poll, why := s.room(l, rank, tokens, a.tokens, now)
@@ -99,7 +104,7 @@ const maxDebt = 300_000
 func (s *state) wait(a ask, needed, poll int64, why Reason, now int64) slot {
 	if needed > a.patience {
 		s.leave(a.ticket)
-		return slot{Refuse, max(needed/2, 1000), why}
+		return slot{Refuse, later(needed, why), why, 0}
 	}
 	poll = max(min(needed, poll), shortPoll)
 	p, ok := s.Places[a.ticket]
@@ -112,7 +117,19 @@ func (s *state) wait(a ask, needed, poll int64, why Reason, now int64) slot {
 	p.Tokens, p.End = a.tokens, now+poll+placeKept
 	s.Places[a.ticket] = p
 	s.NextEnd = least(s.NextEnd, p.End)
-	return slot{Wait, poll, why}
+	return slot{Wait, poll, why, 0}
+}
+
+// maxLater is the longest time, in ms, until one who was refused asks again.
+const maxLater = 300_000
+
+// later is when a refused call is told to ask again: at the end of a park, or
+// when half the estimate of a wait has passed, since what limits may have grown.
+func later(needed int64, why Reason) int64 {
+	if why == ReasonParked {
+		return needed
+	}
+	return clamp(needed/2, longPoll, maxLater)
 }
 
 // room says how long, in ms, until there is room for a call behind rank others
@@ -259,5 +276,5 @@ func (s *state) parkOnly(l Limits, lane string, retryAfter, now int64) int64 {
 // restart begins slowly.
 func (s *state) restart(l Limits, now int64) {
 	s.begin(l, now)
-	s.Ramp = now
+	s.Ramp, s.Req = now, 0
 }

@@ -1,14 +1,10 @@
 package limit
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
-	"testing"
 	"time"
 )
 
@@ -32,7 +28,7 @@ type hidden struct {
 // simulated is a run.
 type simulated struct {
 	hidden
-	pacer  *Memory
+	pacer  Pacer
 	rand   *rand.Rand
 	start  time.Time
 	now    time.Duration
@@ -44,10 +40,9 @@ type simulated struct {
 
 	waiting       int // lines nobody took yet
 	done, refused int
-	early         int // calls that came while the model was parked
+	early         int // calls let go while the model was parked
 	until         time.Duration
 	nextID        int
-	trace         func(string, ...any)
 }
 
 type event struct {
@@ -57,7 +52,6 @@ type event struct {
 
 func (h hidden) run() *simulated {
 	s := &simulated{hidden: h, rand: rand.New(rand.NewPCG(h.seed, 2)), start: time.UnixMilli(1_750_000_000_000)}
-	s.trace = func(string, ...any) {}
 	s.pacer = NewMemory(func(Model) Limits { return h.limits }, s.clock)
 	s.waiting = h.lines
 	s.tokens = s.bucket()
@@ -120,6 +114,9 @@ func (s *simulated) ask(ticket string) {
 	slot, _ := s.pacer.Reserve(context.Background(), Ask{Model: model, Ticket: ticket, Tokens: 100, Lease: time.Minute})
 	switch slot.Verdict {
 	case Go:
+		if s.now < s.until {
+			s.early++
+		}
 		s.at(s.network(), func() { s.arrive(ticket) })
 	case Wait:
 		s.at(slot.Wait+s.network(), func() { s.ask(ticket) })
@@ -130,10 +127,6 @@ func (s *simulated) ask(ticket string) {
 
 // arrive is a call's way through the provider.
 func (s *simulated) arrive(ticket string) {
-	if s.now < s.until {
-		s.early++
-	}
-	begun := s.now
 	ok, wait := s.take()
 	r := Result{Kind: Limited}
 	took := s.refusal
@@ -150,12 +143,8 @@ func (s *simulated) arrive(ticket string) {
 	s.inFlight++
 	s.at(took, func() {
 		s.inFlight--
-		s.at(s.network(), func() { s.answered(ticket, r, begun) })
+		s.at(s.network(), func() { s.answered(ticket, r) })
 	})
-	if !ok {
-		s.inFlight-- // a refused call takes no place
-		s.inFlight++
-	}
 }
 
 func (s *simulated) header() Budget {
@@ -184,14 +173,11 @@ func (s *simulated) take() (bool, time.Duration) {
 	return true, 0
 }
 
-func (s *simulated) answered(ticket string, r Result, begun time.Duration) {
+func (s *simulated) answered(ticket string, r Result) {
 	parked, _ := s.pacer.Settle(context.Background(), model, ticket, r)
-	st := s.pacer.states[model]
 	if r.Kind == Limited {
 		s.refused++
-		s.trace("%8s 429 begun %s parked %s rate %.2f/s estimate %.2f/s cap %d window %d sure %d flight %d proven %d\n", s.now.Round(time.Millisecond), begun.Round(time.Millisecond), parked,
-			float64(st.Rate)/60000, float64(st.Estimate)/60000, st.Cap, st.Window, st.Sure, st.Flight, st.Proven)
-		s.until = max(s.until, s.now+parked)
+		s.until = max(s.until, s.now.Truncate(time.Millisecond)+parked)
 		s.attempt()
 		return
 	}
@@ -221,15 +207,15 @@ func (s *simulated) ideal() time.Duration {
 	return max(at+latency, byFlight)
 }
 
-func (s *simulated) report(name string) (ratio, share float64) {
-	ratio = float64(s.now) / float64(s.ideal())
-	share = float64(s.refused) / float64(max(s.done+s.refused, 1))
+// share of the calls that were refused.
+func (s *simulated) share() float64 { return float64(s.refused) / float64(max(s.done+s.refused, 1)) }
+
+// ratio to the ideal time.
+func (s *simulated) ratio() float64 {
 	if s.done < s.lines {
-		ratio = 99
+		return 99
 	}
-	fmt.Printf("%-46s %6.1fs ideal %6.1fs ratio %.3f refused %4d of %5d = %.1f%% early %d\n",
-		name, s.now.Seconds(), s.ideal().Seconds(), ratio, s.refused, s.done+s.refused, 100*share, s.early)
-	return ratio, share
+	return float64(s.now) / float64(s.ideal())
 }
 
 func steady(rpm float64) func(time.Duration) float64 {
@@ -238,101 +224,4 @@ func steady(rpm float64) func(time.Duration) float64 {
 
 func always(d time.Duration) func(*rand.Rand) time.Duration {
 	return func(*rand.Rand) time.Duration { return d }
-}
-
-var _ = cmp.Compare[int]
-var _ testing.TB
-
-func TestExplore(t *testing.T) {
-	ms := time.Millisecond
-	base := hidden{rpm: steady(600), burst: 10, latency: always(300 * ms), refusal: 300 * ms, slots: 50, workers: 1, lines: 300, most: time.Hour}
-	halves := func(t time.Duration) float64 {
-		if t > 12*time.Second && t < 24*time.Second {
-			return 300
-		}
-		return 600
-	}
-	var list []struct {
-		name string
-		h    hidden
-	}
-	add := func(name string, f func(*hidden)) {
-		h := base
-		f(&h)
-		list = append(list, struct {
-			name string
-			h    hidden
-		}{name, h})
-	}
-	add("600", func(h *hidden) {})
-	add("600 fast refusal", func(h *hidden) { h.refusal = 5 * ms })
-	add("600 retry-after", func(h *hidden) { h.retryAfter = true })
-	add("600 headers", func(h *hidden) { h.headers = true })
-	add("600 both fast", func(h *hidden) { h.headers = true; h.retryAfter = true; h.refusal = 5 * ms })
-	add("600 8 workers", func(h *hidden) { h.workers = 8 })
-	add("600 8 workers fast refusal", func(h *hidden) { h.workers = 8; h.refusal = 5 * ms })
-	add("600 3000 lines", func(h *hidden) { h.lines = 3000 })
-	add("600 burst 1", func(h *hidden) { h.burst = 1 })
-	add("600 burst 1 3000 lines", func(h *hidden) { h.burst = 1; h.lines = 3000 })
-	add("600 burst 600 3000 lines", func(h *hidden) { h.burst = 600; h.lines = 3000 })
-	add("halves", func(h *hidden) { h.rpm = halves })
-	add("halves burst 1 s", func(h *hidden) { h.rpm = halves; h.burst = 0 })
-	add("halves retry-after", func(h *hidden) { h.rpm = halves; h.retryAfter = true })
-	add("halves headers", func(h *hidden) { h.rpm = halves; h.headers = true })
-	add("halves 8 workers", func(h *hidden) { h.rpm = halves; h.workers = 8 })
-	add("halves fast refusal", func(h *hidden) { h.rpm = halves; h.refusal = 5 * ms })
-	add("concurrency 4 latency 2s 300 lines", func(h *hidden) { h.rpm = nil; h.concurrency = 4; h.latency = always(2000 * ms); h.refusal = 5 * ms })
-	add("concurrency 4 latency 2s slow refusal", func(h *hidden) { h.rpm = nil; h.concurrency = 4; h.latency = always(2000 * ms); h.refusal = 2000 * ms })
-	add("concurrency 20 latency 300ms 3000 lines", func(h *hidden) {
-		h.rpm = nil
-		h.concurrency = 20
-		h.lines = 3000
-		h.refusal = 5 * ms
-	})
-	add("concurrency 1 latency 1s 100", func(h *hidden) {
-		h.rpm = nil
-		h.concurrency = 1
-		h.latency = always(time.Second)
-		h.lines = 100
-		h.refusal = 5 * ms
-	})
-	add("10000 rpm, 3000 lines, 5 s", func(h *hidden) {
-		h.rpm = steady(10000)
-		h.burst = 0
-		h.slots = 1500
-		h.lines = 6000
-		h.latency = func(r *rand.Rand) time.Duration { return 3*time.Second + time.Duration(r.IntN(4000))*ms }
-		h.refusal = 100 * ms
-	})
-	add("30 rpm, 60 lines", func(h *hidden) { h.rpm = steady(30); h.burst = 1; h.lines = 60 })
-	add("5 rpm, 20 lines", func(h *hidden) { h.rpm = steady(5); h.burst = 1; h.lines = 20 })
-	add("no limit, 300 ms, 6000 lines, 500 slots", func(h *hidden) { h.rpm = nil; h.slots = 500; h.lines = 6000 })
-	add("no limit, 10 s, 500 lines, 100 slots", func(h *hidden) { h.rpm = nil; h.slots = 100; h.lines = 500; h.latency = always(10 * time.Second) })
-	add("no limit, 2 ms, 60000 lines", func(h *hidden) { h.rpm = nil; h.slots = 50; h.lines = 60000; h.latency = always(2 * ms) })
-	add("configured 600, real 600", func(h *hidden) { h.limits.RPM = 600 })
-	add("configured 600, real 300", func(h *hidden) { h.limits.RPM = 600; h.rpm = steady(300); h.burst = 5 })
-	if os.Getenv("SWEEP") != "" {
-		for _, x := range list {
-			if x.h.rpm == nil || x.h.lines != 300 || x.h.limits.RPM > 0 || x.h.burst == 1 {
-				continue
-			}
-			var worst, most, sum, shares float64
-			for seed := range uint64(12) {
-				x.h.seed = seed
-				s := x.h.run().play()
-				ratio := float64(s.now) / float64(s.ideal())
-				share := float64(s.refused) / float64(s.done+s.refused)
-				worst, most, sum, shares = max(worst, ratio), max(most, share), sum+ratio/12, shares+share/12
-			}
-			fmt.Printf("%-30s mean %.3f worst %.3f refused %.3f worst %.3f\n", x.name, sum, worst, shares, most)
-		}
-		return
-	}
-	for _, x := range list {
-		s := x.h.run()
-		if testing.Verbose() {
-			s.trace = func(f string, a ...any) { fmt.Printf(f, a...) }
-		}
-		s.play().report(x.name)
-	}
 }

@@ -1,0 +1,219 @@
+-- Stands before reserve.lua and settle.lua: reads the pace of a model, brings it
+-- to now and holds what both need. It must agree with pace_state.go and adapt.go,
+-- field for field; numbers.lua stands before it.
+--
+-- KEYS[1] pace    hash: pace, learned: the numbers of a state in the order below;
+--                 park:<lane>: at until wait;
+--                 t:<ticket>: "c" n begun flight tokens end, or "p" seq tokens end
+-- KEYS[2] places  zset: tickets that wait, by seq
+-- KEYS[3] ends    zset: all tickets, by their ends, ms
+-- ARGV[1] now     ms; "" takes the server's clock
+-- ARGV[2] rpm, ARGV[3] tpm, ARGV[4] concurrency  configured and clamped; 0: none
+-- ARGV[5] ticket  "": none
+-- ARGV[6] lane    "": the model's own
+local key, places, ends = KEYS[1], KEYS[2], KEYS[3]
+local rpm, tpm_set, concurrency_set = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local ticket, lane = ARGV[5], ARGV[6]
+local call, min, max, floor, format = redis.call, math.min, math.max, math.floor, string.format
+
+local now = tonumber(ARGV[1])
+if not now then
+  local t = call('TIME')
+  now = t[1] * 1000 + floor(t[2] / 1000)
+end
+
+local function div(a, b) return floor(a / b) end
+local function clamp(n, low, high) return min(max(n, low), high) end
+
+local function least(a, b)
+  if a == 0 then return b end
+  if b == 0 then return a end
+  return min(a, b)
+end
+
+local function ceil(a, b)
+  if a <= 0 then return 0 end
+  return floor((a + b - 1) / b)
+end
+
+local PACE_FORMAT, LEARNED_FORMAT = string.rep('%d ', 14), string.rep('%d ', 28)
+local PACE_MATCH, LEARNED_MATCH = string.rep('(%-?%d+) ', 14), string.rep('(%-?%d+) ', 28)
+local stored = call('HMGET', key, 'pace', 'learned', 't:' .. ticket, 'park:', 'park:' .. lane)
+local mine, own_park, lane_park = stored[3], stored[4] or '0 0 0', stored[5] or '0 0 0'
+
+local at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency = string.match(stored[1] or '', PACE_MATCH)
+if at then
+  at, kept, req, tok, flight, waiting, next_end = tonumber(at), tonumber(kept), tonumber(req), tonumber(tok), tonumber(flight), tonumber(waiting), tonumber(next_end)
+  seq, wait_tok, last, begun, passed, limited, latency = tonumber(seq), tonumber(wait_tok), tonumber(last), tonumber(begun), tonumber(passed), tonumber(limited), tonumber(latency)
+else
+  at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  call('DEL', places, ends) -- what a lost key left behind
+end
+
+local window, window_at, rate_learned, estimate, sure, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd, park_to, idle, smooth, full, cap, cap_at, cap_wait, grown, safe, proven, ramp, told_rate, told_tpm, told_at, hold = string.match(stored[2] or '', LEARNED_MATCH)
+if window then
+  window, window_at, rate_learned, estimate, sure, grow_at, pressed = tonumber(window), tonumber(window_at), tonumber(rate_learned), tonumber(estimate), tonumber(sure), tonumber(grow_at), tonumber(pressed)
+  mark_at, mark_n, lost, anew, event_at, crowd, park_to = tonumber(mark_at), tonumber(mark_n), tonumber(lost), tonumber(anew), tonumber(event_at), tonumber(crowd), tonumber(park_to)
+  idle, smooth, full, cap, cap_at, cap_wait, grown = tonumber(idle), tonumber(smooth), tonumber(full), tonumber(cap), tonumber(cap_at), tonumber(cap_wait), tonumber(grown)
+  safe, proven, ramp, told_rate, told_tpm, told_at, hold = tonumber(safe), tonumber(proven), tonumber(ramp), tonumber(told_rate), tonumber(told_tpm), tonumber(told_at), tonumber(hold)
+else
+  window, window_at, rate_learned, estimate, sure, grow_at, pressed = 0, 0, 0, 0, 0, 0, 0
+  mark_at, mark_n, lost, anew, event_at, crowd, park_to = 0, 0, 0, 0, 0, 0, 0
+  idle, smooth, full, cap, cap_at, cap_wait, grown = 0, 0, 0, 0, 0, 0, 0
+  safe, proven, ramp, told_rate, told_tpm, told_at, hold = 0, 0, 0, 0, 0, 0, 0
+end
+
+-- What is read stays as it is until save; taught says that learned changes.
+local ends_was, places_was, taught = flight + waiting, waiting, false
+
+local elapsed = min(now - at, MAX_ELAPSED)
+if now < at - MAX_STEP_BACK then -- times have no meaning any more
+  call('DEL', key, places, ends)
+  mine, own_park, lane_park = false, '0 0 0', '0 0 0'
+  kept, req, tok, flight, waiting, next_end, seq, wait_tok, last = 0, 0, 0, 0, 0, 0, 0, 0, 0
+  window_at, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd = 0, 0, 0, 0, 0, 0, 0, 0, 0
+  park_to, idle, full, cap_at, grown, proven, ramp, told_rate, told_tpm, told_at, hold = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  ends_was, places_was, taught = 0, 0, true
+  elapsed = MAX_ELAPSED
+elseif at == 0 then
+  elapsed = MAX_ELAPSED
+elseif elapsed < 0 then
+  elapsed = 0
+end
+local keep = now - kept >= KEEP_EVERY
+if keep then kept = now end
+
+-- Calls whose lease ended and places whose owner does not ask.
+if next_end ~= 0 and now >= next_end then
+  for _, t in ipairs(call('ZRANGEBYSCORE', ends, '-inf', now)) do
+    local tokens = string.match(call('HGET', key, 't:' .. t) or '', '^p %d+ (%d+)')
+    if tokens then
+      wait_tok = wait_tok - tokens
+      call('ZREM', places, t)
+    end
+    call('HDEL', key, 't:' .. t)
+    if t == ticket then mine = false end
+  end
+  call('ZREMRANGEBYSCORE', ends, '-inf', now)
+  waiting = call('ZCARD', places)
+  flight = max(call('ZCARD', ends) - waiting, 0)
+  if waiting == 0 then wait_tok = 0 end
+  next_end = tonumber(call('ZRANGE', ends, 0, 0, 'WITHSCORES')[2] or 0)
+  ends_was, places_was = flight + waiting, waiting
+end
+
+-- The limits that count: rate in thousandths of a call a minute, tokens a
+-- minute, calls in flight, by what was learned and in all; 0: none.
+local rate, tpm, learned_flight, concurrency, burst, starting
+
+local function window_now()
+  if window == 0 then return FIRST_WINDOW end
+  return window
+end
+
+local function limits()
+  local ramped, n = 0, floor(max(now - ramp, 0) / 1000)
+  if ramp ~= 0 and n < RAMP_FOR then ramped = 2 ^ (n + 1) end
+  rate = least(least(1000 * rpm, rate_learned), told_rate)
+  if ramped > 0 then rate = least(rate, min(ramped * (CALL_UNIT / 1000), MAX_RATE)) end
+  tpm = least(tpm_set, told_tpm)
+  starting = rpm == 0 and rate_learned == 0 and cap == 0 and told_rate == 0
+  learned_flight = floor(cap / 1000)
+  if starting then learned_flight = floor(window_now() / 1000) end
+  concurrency = least(least(concurrency_set, learned_flight), ramped)
+  burst = RULE_BURST
+  if rate_learned > 0 then burst = floor(LEARN_BURST / 4 ^ smooth) end
+  burst = max(rate * burst, CALL_UNIT)
+end
+limits()
+
+-- What was learned grows while it is what limits.
+if now - full <= FRESH_PRESS then
+  if starting and now - window_at >= WIDEN_EVERY then
+    window, window_at, taught = min(floor(window_now() * 3 / 2), 1000 * MAX_FLIGHT), now, true
+  end
+  local proved, wait = grown == 1 and proven >= ENOUGH, cap_wait
+  if proved then wait = LEAST_CAP end
+  if cap > 0 and now - cap_at >= wait then
+    if proved then cap_wait = max(floor(cap_wait / 2), FIRST_CAP) end
+    safe = max(floor(cap / 1000), 1)
+    cap = min(cap + max(floor(cap / 8000) * 1000, 1000), 1000 * MAX_FLIGHT)
+    cap_at, grown, proven, taught = now, 1, 0, true
+  end
+end
+if rate_learned > 0 and now - pressed <= FRESH_PRESS and now - grow_at >= GROW_STEP then
+  local d, gain = min(now - grow_at, 1000)
+  if 1000 * rate_learned > estimate * FAST_FROM then
+    gain = div(rate_learned * clamp(div(rate_learned * FAST_CALL, 60000), 1, FAST_MILLE) * d, 1000000)
+  else
+    gain = div(estimate * clamp(div(rate_learned * GROW_CALL, 60000), 1, floor(GROW_MILLE / 2 ^ max(sure - 1, 0))) * d, 1000000)
+  end
+  if gain > 0 then rate_learned, grow_at, taught = min(rate_learned + gain, MAX_RATE), now, true end
+end
+if told_at > 0 and now - told_at > TOLD_FOR then
+  told_rate, told_tpm, told_at, taught = 0, 0, 0, true
+end
+if taught then limits() end
+
+-- The buckets fill; one without a rate is empty.
+if rate > 0 then req = min(req + elapsed * rate, burst) else req = 0 end
+if tpm > 0 then tok = min(tok + elapsed * tpm, tpm * TOKEN_BURST) else tok = 0 end
+at = now
+
+-- What this ticket is: a call in flight, a place, or nothing.
+local call_n, call_begun, call_flight, call_tokens, place_seq, place_tokens
+if mine then
+  call_n, call_begun, call_flight, call_tokens = string.match(mine, '^c (%d+) (%d+) (%d+) (%d+)')
+  if call_n then
+    call_n, call_begun, call_flight, call_tokens = tonumber(call_n), tonumber(call_begun), tonumber(call_flight), tonumber(call_tokens)
+  else
+    place_seq, place_tokens = string.match(mine, '^p (%d+) (%d+)')
+    place_seq, place_tokens = tonumber(place_seq), tonumber(place_tokens)
+  end
+end
+
+-- parked returns for how many ms a park is still on.
+local function parked(park)
+  if park == '0 0 0' then return 0 end
+  local set, till = string.match(park, '(%d+) (%d+)')
+  if now < set - MAX_STEP_BACK then return 0 end
+  return max(till - now, 0)
+end
+
+-- forget_ticket removes what this ticket is.
+local function forget_ticket()
+  if not mine then return end
+  call('HDEL', key, 't:' .. ticket)
+  call('ZREM', ends, ticket)
+  if place_seq then
+    call('ZREM', places, ticket)
+    waiting, wait_tok = waiting - 1, wait_tok - place_tokens
+  elseif call_n then
+    flight = flight - 1
+  end
+  mine = false
+end
+
+local function pay(tokens)
+  if tpm > 0 then tok = clamp(tok - tokens * TOKEN_UNIT, -tpm * MAX_DEBT, tpm * TOKEN_BURST) end
+end
+
+local function spend(tokens)
+  if rate > 0 then req = max(req - CALL_UNIT, -burst) end
+  pay(tokens)
+end
+
+-- save writes the numbers, and fields with their values that come with them.
+local function save(...)
+  local numbers = format(PACE_FORMAT, at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency)
+  if taught then
+    call('HSET', key, 'pace', numbers, 'learned', format(LEARNED_FORMAT,
+      window, window_at, rate_learned, estimate, sure, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd, park_to,
+      idle, smooth, full, cap, cap_at, cap_wait, grown, safe, proven, ramp, told_rate, told_tpm, told_at, hold), ...)
+  else
+    call('HSET', key, 'pace', numbers, ...)
+  end
+  if keep then call('PEXPIRE', key, TTL) end
+  if (keep or ends_was == 0) and flight + waiting > 0 then call('PEXPIRE', ends, TTL) end
+  if (keep or places_was == 0) and waiting > 0 then call('PEXPIRE', places, TTL) end
+end
