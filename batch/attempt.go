@@ -111,7 +111,7 @@ func (s *Redis) Checkpoint(ctx context.Context, l Lease, p Progress) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", l.Ref, err)
 	}
-	return s.attempt(ctx, "checkpoint", s.scripts.checkpoint, l, s.nowArg(), s.opt.Lease.Milliseconds(),
+	return s.attempt(ctx, "checkpoint", s.scripts.checkpoint, l, nil, s.nowArg(), s.opt.Lease.Milliseconds(),
 		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals, body)
 }
 
@@ -119,7 +119,7 @@ func (s *Redis) Checkpoint(ctx context.Context, l Lease, p Progress) error {
 // the line back: it is ready at once and does not count as deferred. It returns
 // ErrFenced where the lease is another's or the line has a record; the
 // attempt's calls are booked as waste then.
-func (s *Redis) Suspend(ctx context.Context, l Lease, p Progress, w Wait) error {
+func (s *Redis) Suspend(ctx context.Context, l Lease, p Progress, w Wait, riders ...Rider) error {
 	calls, cost, body, err := progressArgs(p)
 	if err != nil {
 		return fmt.Errorf("suspend %s: %w", l.Ref, err)
@@ -130,7 +130,7 @@ func (s *Redis) Suspend(ctx context.Context, l Lease, p Progress, w Wait) error 
 			return fmt.Errorf("suspend %s: %w", l.Ref, err)
 		}
 	}
-	return s.attempt(ctx, "suspend", s.scripts.suspend, l,
+	return s.attempt(ctx, "suspend", s.scripts.suspend, l, riders,
 		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals, body, waits)
 }
 
@@ -138,7 +138,7 @@ func (s *Redis) Suspend(ctx context.Context, l Lease, p Progress, w Wait) error 
 // the line's generation while there is no record, anything else only from the
 // lease's own. Otherwise it returns ErrFenced, and the calls are booked as
 // waste. It is idempotent by the lease's token.
-func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Result) error {
+func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Result, riders ...Rider) error {
 	letter, err := letterOf(o)
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", l.Ref, err)
@@ -151,13 +151,18 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", l.Ref, err)
 	}
-	return s.attempt(ctx, "finish", s.scripts.finish, l, s.nowArg(),
+	return s.attempt(ctx, "finish", s.scripts.finish, l, riders, s.nowArg(),
 		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
 		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model)
 }
 
-func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, l Lease, args ...any) error {
-	code, err := script.Run(ctx, s.rdb, []string{metaKey(l.Ref.Batch)}, args...).Int()
+// Rider adds commands to the pipeline that writes the end of an attempt, so that
+// they cost no round trip of their own. Each has its own reply and error; none
+// changes what becomes of the line. They may run though the write fails.
+type Rider func(p redis.Pipeliner)
+
+func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, l Lease, riders []Rider, args ...any) error {
+	code, err := s.runWith(ctx, script, []string{metaKey(l.Ref.Batch)}, riders, args).Int()
 	if err == nil {
 		switch code {
 		case attemptDone:
@@ -169,6 +174,24 @@ func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, 
 		}
 	}
 	return fmt.Errorf("%s %s: %w", verb, l.Ref, err)
+}
+
+// runWith runs a script, with riders in one pipeline. Where Redis does not know
+// the script, it is sent again, alone: the riders have run.
+func (s *Redis) runWith(ctx context.Context, script *redis.Script, keys []string, riders []Rider, args []any) *redis.Cmd {
+	if len(riders) == 0 {
+		return script.Run(ctx, s.rdb, keys, args...)
+	}
+	p := s.rdb.Pipeline()
+	for _, ride := range riders {
+		ride(p)
+	}
+	cmd := script.EvalSha(ctx, p, keys, args...)
+	_, _ = p.Exec(ctx) // every command has its own error
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		return script.Run(ctx, s.rdb, keys, args...)
+	}
+	return cmd
 }
 
 // Renew renews leases, also expired ones that nobody took; the returned ones

@@ -18,8 +18,8 @@ import (
 type Lines interface {
 	Begin(ctx context.Context, ref batch.Ref, token string) (batch.Begun, error)
 	Checkpoint(ctx context.Context, l batch.Lease, p batch.Progress) error
-	Suspend(ctx context.Context, l batch.Lease, p batch.Progress, w batch.Wait) error
-	Finish(ctx context.Context, l batch.Lease, p batch.Progress, o batch.Outcome, r batch.Result) error
+	Suspend(ctx context.Context, l batch.Lease, p batch.Progress, w batch.Wait, riders ...batch.Rider) error
+	Finish(ctx context.Context, l batch.Lease, p batch.Progress, o batch.Outcome, r batch.Result, riders ...batch.Rider) error
 	Renew(ctx context.Context, ls []batch.Lease) (lost []batch.Lease, err error)
 }
 

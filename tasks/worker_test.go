@@ -178,8 +178,8 @@ type afterFinish struct {
 	done atomic.Bool
 }
 
-func (a *afterFinish) Finish(ctx context.Context, l batch.Lease, p batch.Progress, o batch.Outcome, r batch.Result) error {
-	err := a.Lines.Finish(ctx, l, p, o, r)
+func (a *afterFinish) Finish(ctx context.Context, l batch.Lease, p batch.Progress, o batch.Outcome, r batch.Result, riders ...batch.Rider) error {
+	err := a.Lines.Finish(ctx, l, p, o, r, riders...)
 	if err == nil && a.done.CompareAndSwap(false, true) {
 		a.do()
 	}
