@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -288,15 +289,17 @@ func (f *Fallback) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// oldest is what the shared store hears next; nil: it knows all, also of parks.
+// oldest is what the shared store hears next; nil: it knows all. Its parks are
+// kept to their ends: an answer may come from before it was told.
 func (f *Fallback) oldest() *debt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.owed) == 0 {
-		clear(f.untold)
-		return nil
+	if len(f.owed) > 0 {
+		return f.owed[0]
 	}
-	return f.owed[0]
+	now := f.now()
+	maps.DeleteFunc(f.untold, func(_ parked, until int64) bool { return until <= now })
+	return nil
 }
 
 func (f *Fallback) paid(d *debt) {

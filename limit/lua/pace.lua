@@ -40,6 +40,8 @@ local PACE_FORMAT, LEARNED_FORMAT = string.rep('%d ', 14), string.rep('%d ', 28)
 local PACE_MATCH, LEARNED_MATCH = string.rep('(%-?%d+) ', 14), string.rep('(%-?%d+) ', 28)
 local stored = call('HMGET', key, 'pace', 'learned', 't:' .. ticket, 'park:', 'park:' .. lane)
 local mine, own_park, lane_park = stored[3], stored[4] or '0 0 0', stored[5] or '0 0 0'
+if not string.match(own_park, '^%d+ %d+ %d+$') then own_park = '0 0 0' end
+if not string.match(lane_park, '^%d+ %d+ %d+$') then lane_park = '0 0 0' end
 
 local at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency = string.match(stored[1] or '', PACE_MATCH)
 if at then
