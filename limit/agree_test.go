@@ -42,8 +42,18 @@ var (
 		}
 	})
 	genLimits = rapid.SampledFrom([]Limits{
-		{}, {}, {}, {RPM: 60}, {RPM: 600, TPM: 1000}, {RPM: 5}, {RPM: 1}, {Concurrency: 2}, {Concurrency: 1, RPM: 6000}, {TPM: 600},
-		{RPM: -1, TPM: math.MinInt, Concurrency: -5}, {RPM: math.MaxInt, TPM: math.MaxInt, Concurrency: math.MaxInt},
+		{},
+		{},
+		{},
+		{RPM: 60},
+		{RPM: 600, TPM: 1000},
+		{RPM: 5},
+		{RPM: 1},
+		{Concurrency: 2},
+		{Concurrency: 1, RPM: 6000},
+		{TPM: 600},
+		{RPM: -1, TPM: math.MinInt, Concurrency: -5},
+		{RPM: math.MaxInt, TPM: math.MaxInt, Concurrency: math.MaxInt},
 	})
 	genLater = rapid.OneOf(
 		rapid.SampledFrom([]time.Duration{0, 0, 0, 100 * time.Millisecond, time.Second, 1001 * time.Millisecond, 3 * time.Second, 10 * time.Second, time.Minute, 11 * time.Minute, -time.Second, -2 * time.Hour}),

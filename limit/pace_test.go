@@ -189,13 +189,9 @@ func TestCase50_TheDeadDoNotDelayTheLive(t *testing.T) {
 		}
 		p.pass(4001 * time.Millisecond) // none of them asked again in time
 		p.goes("live")
-		for i := range 10_000 {
-			ticket := "canceled" + strconv.Itoa(i)
-			if err := p.Cancel(p.Context(), model, ticket); err != nil {
+		for i := range 500 {
+			if err := p.Cancel(p.Context(), model, "canceled"+strconv.Itoa(i)); err != nil {
 				p.Fatal(err)
-			}
-			if testing.Short() || i > 500 {
-				break
 			}
 		}
 		p.waits("next", ReasonRequests)
