@@ -202,7 +202,8 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 	if st.WaitingFor, err = waitingFor(p.waits.Val()); err != nil {
 		return Status{}, err
 	}
-	st.State = stateOf(m, p.out.Val(), int64(len(p.waits.Val())))
+	waiting := int64(len(p.waits.Val()))
+	st.State, st.Idle = stateOf(m, p.out.Val(), waiting), waiting == p.out.Val()
 	st.forecast(p.rate.Val(), now)
 	return st, nil
 }

@@ -225,6 +225,8 @@ type Status struct {
 	// key; nightshift/text stands for all texts. An answer of the cache counts for
 	// the model that gave it first.
 	AnsweredBy map[string]int64 `json:"answered_by"`
+	// Idle: no released line is under way. It is for AtGuards.
+	Idle bool `json:"-"`
 }
 
 // WaitingFor is one reason why lines of a batch wait.

@@ -38,6 +38,7 @@ type Breakers interface {
 type Options struct {
 	Batches  Batches
 	Breakers Breakers
+	Guards   Guards
 	// Keys are the breakers to show, in the order of the page.
 	Keys []breaker.Key
 	// Redis is where asynqmon finds the queues. Each call of its
@@ -80,6 +81,7 @@ func (o Options) validate() error {
 	}{
 		{"Batches", o.Batches == nil},
 		{"Breakers", o.Breakers == nil},
+		{"Guards", o.Guards == nil},
 		{"Redis", o.Redis == nil},
 		{"DecodeTask", o.DecodeTask == nil},
 	} {

@@ -22,8 +22,20 @@ func (d *Dashboard) funcs() template.FuncMap {
 		"dict":     dict,
 		"late":     func(onTime *bool) bool { return !*onTime },
 		"rfc3339":  func(t time.Time) string { return t.Format(time.RFC3339) },
-		"words":    func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
+		"words":    words,
+		"cause":    cause,
 	}
+}
+
+// words is a name of the code in words.
+func words(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") }
+
+// cause is what a batch waits for, by the reason of its lines.
+func cause(reason string) string {
+	if reason == "guard" {
+		return "the hourly guard"
+	}
+	return words(reason)
 }
 
 // dict makes a map of names and values, for templates of more than one value.

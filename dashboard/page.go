@@ -27,9 +27,10 @@ type pageView struct {
 	Batches   []batchView
 	Older     int // batches left out
 	Breakers  []breakerView
+	Guards    []guardView
 
-	// BatchesMissing and BreakersMissing: Redis did not answer for that part.
-	BatchesMissing, BreakersMissing bool
+	// BatchesMissing and its like: Redis did not answer for that part.
+	BatchesMissing, BreakersMissing, GuardsMissing bool
 	// NoBatch and NoBreaker: there is none, which is known.
 	NoBatch, NoBreaker bool
 }
@@ -46,7 +47,7 @@ func (d *Dashboard) servePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if view.BatchesMissing || view.BreakersMissing {
+	if view.BatchesMissing || view.BreakersMissing || view.GuardsMissing {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, _ = out.WriteTo(w) // the reader went away: nothing to be done
@@ -67,16 +68,26 @@ func (d *Dashboard) read(ctx context.Context) pageView {
 	}
 	view.BreakersMissing = err != nil
 	view.NoBreaker = err == nil && len(breakers) == 0
+	guards, err := d.opts.Guards.List(ctx)
+	if err != nil {
+		d.opts.Logger.Warn("list guards for the dashboard", "error", err)
+	}
+	view.GuardsMissing, view.Guards = err != nil, guardViews(guards)
+	for i := range batches {
+		batches[i].AtDoors(breakers)
+		if err == nil { // else it is not known that none is open
+			batches[i].AtGuards(guards)
+		}
+	}
 	var shown []batch.Status
 	shown, view.Older = recent(batches)
 	for _, s := range shown {
-		s.AtDoors(breakers)
 		view.Batches = append(view.Batches, newBatchView(s))
 	}
 	for _, s := range breakers {
 		view.Breakers = append(view.Breakers, newBreakerView(s))
 	}
-	view.Summary = summarise(batches, breakers)
+	view.Summary = summarise(batches, breakers, view.Guards)
 	return view
 }
 
@@ -102,9 +113,10 @@ func finished(s batch.Status) int {
 type summary struct {
 	Unfinished, Waiting int // batches
 	NotClosed           int // breakers
+	OpenGuards          int
 }
 
-func summarise(batches []batch.Status, breakers []breaker.Status) (sum summary) {
+func summarise(batches []batch.Status, breakers []breaker.Status, guards []guardView) (sum summary) {
 	for _, b := range batches {
 		sum.Unfinished += 1 - finished(b)
 		if b.State == batch.Waiting {
@@ -115,6 +127,9 @@ func summarise(batches []batch.Status, breakers []breaker.Status) (sum summary) 
 		if b.State != breaker.Closed {
 			sum.NotClosed++
 		}
+	}
+	for _, g := range guards {
+		sum.OpenGuards += 1 - closed(g)
 	}
 	return sum
 }

@@ -17,6 +17,7 @@ import (
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/dashboard"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -62,6 +63,14 @@ func (f *fakeBreakers) List(context.Context, []breaker.Key) ([]breaker.Status, e
 	return f.list, f.err
 }
 
+// fakeGuards answers from memory.
+type fakeGuards struct {
+	list []limit.GuardStatus
+	err  error
+}
+
+func (f *fakeGuards) List(context.Context) ([]limit.GuardStatus, error) { return f.list, f.err }
+
 // decodeTask reads the payloads of these tests, a reference as JSON.
 func decodeTask(payload []byte) (batch.Ref, error) {
 	var ref batch.Ref
@@ -85,15 +94,17 @@ type bundle struct {
 	url      string
 	batches  *fakeBatches
 	breakers *fakeBreakers
+	guards   *fakeGuards
 }
 
 // setup starts a dashboard; change may alter its options first.
 func setup(t *testing.T, change func(*dashboard.Options)) *bundle {
 	t.Helper()
-	b := &bundle{batches: &fakeBatches{}, breakers: &fakeBreakers{}}
+	b := &bundle{batches: &fakeBatches{}, breakers: &fakeBreakers{}, guards: &fakeGuards{}}
 	opts := dashboard.Options{
 		Batches:    b.batches,
 		Breakers:   b.breakers,
+		Guards:     b.guards,
 		Redis:      asynq.RedisClientOpt{Addr: "127.0.0.1:1"},
 		DecodeTask: decodeTask,
 		Location:   time.UTC,

@@ -201,6 +201,8 @@ func waitCause(w batch.WaitingFor) string {
 		return w.Model + " (" + strings.TrimSuffix(what, " open") + " held open by " + w.HeldBy + ")"
 	case w.Model != "":
 		return w.Model + " (" + what + ")"
+	case w.Reason == ladder.ReasonGuard:
+		return "the hourly guard"
 	case w.Reason == "retry":
 		return "their next try"
 	case w.Reason == ladder.ReasonRung:

@@ -45,6 +45,7 @@ func TestProgressOfAStatus(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	for want, w := range map[string]batch.WaitingFor{
+		"the hourly guard":                             {Reason: "guard"},
 		"sim/large (breaker of sim open)":              {Model: "sim/large", Reason: "breaker_open", Parent: "sim"},
 		"sim/large (breaker held open by anna)":        {Model: "sim/large", Reason: "breaker_open", HeldBy: "anna"},
 		"sim/large (breaker of sim held open by anna)": {Model: "sim/large", Reason: "breaker_open", Parent: "sim", HeldBy: "anna"},

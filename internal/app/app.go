@@ -138,6 +138,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	a.worker = tasks.NewWorker(tasks.Options{
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
 		ReleaseAhead: ahead, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
+		Guards: a.conn.Guard, Unguarded: unguarded(cfg),
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Logger: log,
@@ -165,7 +166,7 @@ func (a *App) buildDashboard() error {
 		return err
 	}
 	d, err := dashboard.New(dashboard.Options{
-		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Keys: a.conn.Levels, Redis: a.conn.Redis,
+		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Guards: a.conn.Guard, Keys: a.conn.Levels, Redis: a.conn.Redis,
 		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
 	})
 	if err != nil {

@@ -83,27 +83,36 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 	}, nil
 }
 
-// Status returns how far a batch is, with what it waits for as the breakers are
-// now; see batch.Redis.Status and batch.Status.AtDoors.
+// Status returns how far a batch is, with what it waits for as the breakers and
+// guards are now; see batch.Redis.Status, batch.Status.AtDoors and AtGuards.
 func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 	st, err := c.Batches.Status(ctx, id)
 	if err != nil {
 		return st, err
 	}
-	doors, err := c.Breakers.List(ctx, c.Levels)
-	st.AtDoors(doors)
-	return st, err
+	all := []batch.Status{st}
+	err = c.atPresent(ctx, all)
+	return all[0], err
 }
 
 // List is Status for all batches, newest first; see batch.Redis.List for what
 // comes back beside an error.
 func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
 	all, unread := c.Batches.List(ctx)
+	return all, errors.Join(unread, c.atPresent(ctx, all))
+}
+
+// atPresent tells what lines wait for by the breakers and guards as they are now.
+func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {
 	doors, err := c.Breakers.List(ctx, c.Levels)
+	guards, guardErr := c.Guard.List(ctx)
 	for i := range all {
 		all[i].AtDoors(doors)
+		if guardErr == nil { // else it is not known that none is open
+			all[i].AtGuards(guards)
+		}
 	}
-	return all, errors.Join(unread, err)
+	return errors.Join(err, guardErr)
 }
 
 // loads returns what the queues have before them.

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"nightshift/config"
 	"nightshift/limit"
 	"nightshift/provider"
@@ -28,4 +30,19 @@ func guardOptions(cfg *config.Config, hook func(limit.GuardChange)) limit.GuardO
 
 func guardLimits(p config.GuardProducer) limit.GuardLimits {
 	return limit.GuardLimits{Calls: int64(p.CallsPerHour), USD: int64(provider.Dollars(p.USDPerHour))}
+}
+
+// unguarded are the queues whose lines go on while a guard is open: their ladders
+// have a rung that costs nothing and is open at any time.
+func unguarded(cfg *config.Config) map[string]bool {
+	all := map[string]bool{}
+	if cfg.Guard.Over != config.OverDegrade {
+		return all
+	}
+	for _, q := range cfg.Queues {
+		all[q.Name] = slices.ContainsFunc(cfg.Ladders[q.Ladder].Rungs, func(r config.Rung) bool {
+			return cfg.PriceOf(r).Free() && r.After == 0 && !r.AtDeadline
+		})
+	}
+	return all
 }

@@ -121,7 +121,7 @@ func (m *Metrics) startAtZero(o MetricsOptions) {
 		m.avoided.WithLabelValues(k.Provider, k.Model, k.Region)
 	}
 	for _, q := range o.Queues {
-		for _, reason := range []string{ladder.ReasonBreaker, ladder.ReasonLimited} {
+		for _, reason := range []string{ladder.ReasonBreaker, ladder.ReasonLimited, ladder.ReasonGuard} {
 			m.deferrals.WithLabelValues(q, reason)
 		}
 		for _, outcome := range []batch.Outcome{batch.Succeeded, batch.Failed, batch.Expired, batch.Cancelled} {

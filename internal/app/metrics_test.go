@@ -138,6 +138,7 @@ func TestMetricsOfLines(t *testing.T) {
 # HELP nightshift_deferrals_total Lines put back to wait without spending a retry, by what they wait for.
 # TYPE nightshift_deferrals_total counter
 nightshift_deferrals_total{queue="overnight",reason="breaker_open"} 1
+nightshift_deferrals_total{queue="overnight",reason="guard"} 0
 nightshift_deferrals_total{queue="overnight",reason="rate_limited"} 0
 # HELP nightshift_lines_total Lines that ended, by how.
 # TYPE nightshift_lines_total counter

@@ -106,3 +106,30 @@ queues: {q: {ladder: l}}
 		})
 	}
 }
+
+// While a guard is open, lines go on where something that costs nothing is open
+// to them all the time.
+func TestUnguardedQueues(t *testing.T) {
+	free, dear := &config.Price{}, &config.Price{Input: 1}
+	queue := func(over string, rungs ...config.Rung) bool {
+		cfg := &config.Config{
+			Guard:   config.Guard{Over: over},
+			Models:  map[string]config.Model{"p/free": {Price: free}, "p/dear": {Price: dear}},
+			Ladders: map[string]config.Ladder{"l": {Rungs: rungs}},
+			Queues:  []config.Queue{{Name: "q", Ladder: "l"}},
+		}
+		return unguarded(cfg)["q"]
+	}
+	for name, c := range map[string]struct{ got, want bool }{
+		"a free model":      {queue("degrade", config.Rung{Model: "p/dear"}, config.Rung{Model: "p/free"}), true},
+		"a text":            {queue("degrade", config.Rung{Model: "p/dear"}, config.Rung{Text: "x"}), true},
+		"at the deadline":   {queue("degrade", config.Rung{Model: "p/dear"}, config.Rung{Text: "x", AtDeadline: true}), false},
+		"after a while":     {queue("degrade", config.Rung{Model: "p/dear"}, config.Rung{Model: "p/free", After: 1}), false},
+		"nothing free":      {queue("degrade", config.Rung{Model: "p/dear"}), false},
+		"they are to defer": {queue("defer", config.Rung{Model: "p/free"}), false},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %t", name, c.got)
+		}
+	}
+}

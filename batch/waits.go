@@ -1,0 +1,46 @@
+package batch
+
+import (
+	"slices"
+	"time"
+
+	"nightshift/limit"
+)
+
+// reasonGuard is a wait for the hourly guard, as package ladder names it.
+const reasonGuard = "guard"
+
+// AtGuards tells what lines wait for by the hourly guards as they are now. While
+// its producer's is open nothing of a batch is released, so a batch that has no
+// line under way waits for it, also where no line of it was refused. Lines whose
+// guard is closed wait for it no more: the keeper is waking them.
+func (st *Status) AtGuards(guards []limit.GuardStatus) {
+	if st.FinishedAt != nil || st.State == Cancelling {
+		return
+	}
+	until, open := guardOf(st.Producer, guards)
+	waits := slices.DeleteFunc(slices.Clone(st.WaitingFor), func(w WaitingFor) bool { return w.Reason == reasonGuard && !open })
+	held := slices.ContainsFunc(waits, func(w WaitingFor) bool { return w.Reason == reasonGuard })
+	if open && !held && st.Idle && st.Outstanding > 0 {
+		waits = append(waits, WaitingFor{Reason: reasonGuard, Until: until})
+		if st.State == Running {
+			st.State = Waiting
+		}
+	}
+	slices.SortStableFunc(waits, func(a, b WaitingFor) int { return a.Until.Compare(b.Until) })
+	st.WaitingFor = append([]WaitingFor{}, waits...) // never nil
+}
+
+// guardOf says whether a guard keeps the producer from new calls, and until when.
+func guardOf(producer string, guards []limit.GuardStatus) (until time.Time, open bool) {
+	for _, g := range guards {
+		if !g.Open || g.Producer != producer && g.Producer != limit.AllProducers {
+			continue
+		}
+		open = true
+		if g.Until.After(until) {
+			until = g.Until
+		}
+	}
+	return until, open
+}

@@ -1,0 +1,58 @@
+package batch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nightshift/limit"
+)
+
+func TestAtGuards(t *testing.T) {
+	now := newClock().t
+	guard := func(producer string, open bool, after time.Duration) limit.GuardStatus {
+		return limit.GuardStatus{Producer: producer, Open: open, Until: now.Add(after)}
+	}
+	open, all := guard("ann", true, time.Minute), guard(limit.AllProducers, true, time.Hour)
+	breaker := WaitingFor{Model: "p/a", Reason: "breaker_open", Until: now.Add(2 * time.Minute)}
+	place := WaitingFor{Reason: "guard", Until: now.Add(30 * time.Second)}
+	until := func(d time.Duration) WaitingFor { return WaitingFor{Reason: "guard", Until: now.Add(d)} }
+	idle := Status{Producer: "ann", State: Running, Outstanding: 5, Idle: true}
+	with := func(s Status, state State, waits ...WaitingFor) Status {
+		s.State, s.WaitingFor = state, waits
+		return s
+	}
+	busy, over := idle, idle
+	busy.Idle = false
+	over.FinishedAt, over.Outstanding = &now, 0
+	for name, c := range map[string]struct {
+		st     Status
+		guards []limit.GuardStatus
+		state  State
+		want   []WaitingFor
+	}{
+		"no guard":             {idle, nil, Running, nil},
+		"it is closed":         {idle, []limit.GuardStatus{guard("ann", false, 0)}, Running, nil},
+		"it is open":           {idle, []limit.GuardStatus{open}, Waiting, []WaitingFor{until(time.Minute)}},
+		"another's is":         {idle, []limit.GuardStatus{guard("bob", true, time.Minute)}, Running, nil},
+		"that of all is":       {idle, []limit.GuardStatus{all}, Waiting, []WaitingFor{until(time.Hour)}},
+		"both are":             {idle, []limit.GuardStatus{all, open}, Waiting, []WaitingFor{until(time.Hour)}},
+		"lines are under way":  {busy, []limit.GuardStatus{open}, Running, nil},
+		"lines have places":    {with(idle, Waiting, place), []limit.GuardStatus{open}, Waiting, []WaitingFor{place}},
+		"they are being woken": {with(idle, Waiting, place, breaker), nil, Waiting, []WaitingFor{breaker}},
+		"they wait for breakers": {
+			with(idle, Waiting, breaker), []limit.GuardStatus{open}, Waiting, []WaitingFor{until(time.Minute), breaker},
+		},
+		"it is cancelled": {with(idle, Cancelling), []limit.GuardStatus{open}, Cancelling, nil},
+		"it is over":      {with(over, Done), []limit.GuardStatus{open}, Done, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := c.st
+			st.AtGuards(c.guards)
+			if diff := cmp.Diff(append([]WaitingFor{}, c.want...), append([]WaitingFor{}, st.WaitingFor...)); diff != "" || st.State != c.state {
+				t.Errorf("%s\n%s", st.State, diff)
+			}
+		})
+	}
+}
