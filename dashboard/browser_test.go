@@ -156,12 +156,14 @@ func (tb *tab) visible(t *testing.T, selector string) string {
 func TestBrowserShowsThePage(t *testing.T) {
 	b := setup(t, func(o *dashboard.Options) { o.Rehearsal = true })
 	b.batches.list, b.breakers.list = aNight(now)
-	b.batches.list[1].ID = strings.Repeat("one_long_name", 8)
+	b.batches.list[1].ID, b.batches.list[1].Idle = strings.Repeat("one_long_name", 8), true
+	b.guards.list = someGuards(now)
 	tb := newTab(t)
 	for name, width := range map[string]int64{"wide": 1280, "narrow": 390} {
 		tb.do(t, chromedp.EmulateViewport(width, 844), chromedp.Navigate(b.url+"/"))
 		wantAll(t, tb.visible(t, `[data-batch="summaries-2026-10-05"]`), "waiting", "7,000 succeeded", "$41.27", "in 49 min")
 		wantAll(t, tb.visible(t, `[data-breaker="openai/gpt-4o"]`), "open", "unavailable: status 503", "next probe")
+		wantAll(t, tb.visible(t, `[data-guard="ada"]`), "open", "1,000 of 1,000", "in 7 min")
 		if px := tb.overflow(t); px > 0 {
 			t.Errorf("at %d px the page is %d px too wide", width, px)
 		}

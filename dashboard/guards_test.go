@@ -11,17 +11,22 @@ import (
 	"nightshift/limit"
 )
 
-func TestPageShowsGuards(t *testing.T) {
-	b := setup(t, nil)
-	b.batches.list, b.breakers.list = aNight(now)
-	b.batches.list[1].Idle = true // ada's, of which nothing is released
+// someGuards are those of aNight's producers; ada's is open.
+func someGuards(now time.Time) []limit.GuardStatus {
 	const dollar = 1_000_000_000
-	b.guards.list = []limit.GuardStatus{
+	return []limit.GuardStatus{
 		{Producer: limit.AllProducers, Calls: 9000},
 		{Producer: "ada", Open: true, Calls: 1000, USD: dollar / 2, Limits: limit.GuardLimits{Calls: 1000, USD: 20 * dollar}, Until: now.Add(7 * time.Minute), Waiting: 3},
 		{Producer: "nightly-report", Calls: 7990, USD: 41 * dollar, Limits: limit.GuardLimits{Calls: 50_000}},
 		{Producer: "system", Calls: 10},
 	}
+}
+
+func TestPageShowsGuards(t *testing.T) {
+	b := setup(t, nil)
+	b.batches.list, b.breakers.list = aNight(now)
+	b.batches.list[1].Idle = true // ada's, of which nothing is released
+	b.guards.list = someGuards(now)
 	page := text(b.get(t, "/").body)
 	wantAll(t, page,
 		"2 unfinished batches, 2 of them waiting · 2 breakers not closed · 1 guard open",
