@@ -39,6 +39,8 @@ type Options struct {
 	Batches  Batches
 	Breakers Breakers
 	Guards   Guards
+	// Paces are shown with the models' breakers; nil: they are not.
+	Paces Paces
 	// Keys are the breakers to show, in the order of the page.
 	Keys []breaker.Key
 	// Redis is where asynqmon finds the queues. Each call of its

@@ -84,8 +84,13 @@ func (d *Dashboard) read(ctx context.Context) pageView {
 	for _, s := range shown {
 		view.Batches = append(view.Batches, newBatchView(s))
 	}
+	paces := d.readPaces(ctx, view.Now)
 	for _, s := range breakers {
-		view.Breakers = append(view.Breakers, newBreakerView(s))
+		v := newBreakerView(s)
+		if s.Scope == breaker.ScopeModel {
+			v.Pace = paces[s.Key.Model]
+		}
+		view.Breakers = append(view.Breakers, v)
 	}
 	view.Summary = summarise(batches, breakers, view.Guards)
 	return view
@@ -183,6 +188,7 @@ type breakerView struct {
 	breaker.Status
 	Name string
 	Last []breaker.Transition
+	Pace *paceView // nil: not known, or a parent's
 }
 
 func newBreakerView(s breaker.Status) breakerView {
