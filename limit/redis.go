@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts; numbers.lua and pace.lua stand before the others.
+// The scripts; numbers.lua and pace.lua stand before the others, save.lua after.
 var (
 	//go:embed lua/numbers.lua
 	numbersLua string
@@ -20,6 +20,8 @@ var (
 	reserveLua string
 	//go:embed lua/settle.lua
 	settleLua string
+	//go:embed lua/save.lua
+	saveLua string
 )
 
 // stateTTL is when Redis may forget the pace of a model that nobody calls.
@@ -43,7 +45,7 @@ var _ Pacer = (*Redis)(nil)
 // configured. All processes should have the same; where they differ, each applies
 // its own to the shared state.
 func NewRedis(rdb redis.UniversalClient, limits func(Model) Limits) *Redis {
-	return newRedis(rdb, limits, reserveLua, settleLua)
+	return newRedis(rdb, limits, numbersLua+paceLua+reserveLua+saveLua, numbersLua+paceLua+settleLua+saveLua)
 }
 
 func newRedis(rdb redis.UniversalClient, limits func(Model) Limits, reserve, settle string) *Redis {
@@ -52,7 +54,7 @@ func newRedis(rdb redis.UniversalClient, limits func(Model) Limits, reserve, set
 	}
 	return &Redis{
 		rdb: rdb, limits: limits, now: func() string { return "" },
-		reserve: redis.NewScript(numbersLua + paceLua + reserve), settle: redis.NewScript(numbersLua + paceLua + settle),
+		reserve: redis.NewScript(reserve), settle: redis.NewScript(settle),
 	}
 }
 

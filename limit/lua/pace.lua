@@ -1,6 +1,9 @@
--- Stands before reserve.lua and settle.lua: reads the pace of a model, brings it
--- to now and holds what both need. It must agree with pace_state.go and adapt.go,
--- field for field; numbers.lua stands before it.
+-- Stands before reserve.lua and settle.lua: reads the pace of a model and brings
+-- it to now. It must agree with pace_state.go and adapt.go, field for field;
+-- numbers.lua stands before it, and save.lua after all.
+--
+-- The code is one straight line: a function that reaches many locals costs more
+-- each time it is made than all that this script computes.
 --
 -- KEYS[1] pace    hash: pace, learned: the numbers of a state in the order below;
 --                 park:<lane>: at until wait;
@@ -22,7 +25,6 @@ if not now then
   now = t[1] * 1000 + floor(t[2] / 1000)
 end
 
-local function div(a, b) return floor(a / b) end
 local function clamp(n, low, high) return min(max(n, low), high) end
 
 local function least(a, b)
@@ -104,35 +106,11 @@ if next_end ~= 0 and now >= next_end then
   ends_was, places_was = flight + waiting, waiting
 end
 
--- The limits that count: rate in thousandths of a call a minute, tokens a
--- minute, calls in flight, by what was learned and in all; 0: none.
-local rate, tpm, learned_flight, concurrency, burst, starting
-
-local function window_now()
-  if window == 0 then return FIRST_WINDOW end
-  return window
-end
-
-local function limits()
-  local ramped, n = 0, floor(max(now - ramp, 0) / 1000)
-  if ramp ~= 0 and n < RAMP_FOR then ramped = 2 ^ (n + 1) end
-  rate = least(least(1000 * rpm, rate_learned), told_rate)
-  if ramped > 0 then rate = least(rate, min(ramped * (CALL_UNIT / 1000), MAX_RATE)) end
-  tpm = least(tpm_set, told_tpm)
-  starting = rpm == 0 and rate_learned == 0 and cap == 0 and told_rate == 0
-  learned_flight = floor(cap / 1000)
-  if starting then learned_flight = floor(window_now() / 1000) end
-  concurrency = least(least(concurrency_set, learned_flight), ramped)
-  burst = RULE_BURST
-  if rate_learned > 0 then burst = floor(LEARN_BURST / 4 ^ smooth) end
-  burst = max(rate * burst, CALL_UNIT)
-end
-limits()
-
 -- What was learned grows while it is what limits.
 if now - full <= FRESH_PRESS then
-  if starting and now - window_at >= WIDEN_EVERY then
-    window, window_at, taught = min(floor(window_now() * 3 / 2), 1000 * MAX_FLIGHT), now, true
+  if rpm == 0 and rate_learned == 0 and cap == 0 and told_rate == 0 and now - window_at >= WIDEN_EVERY then
+    if window == 0 then window = FIRST_WINDOW end
+    window, window_at, taught = min(floor(window * 3 / 2), 1000 * MAX_FLIGHT), now, true
   end
   local proved, wait = grown == 1 and proven >= ENOUGH, cap_wait
   if proved then wait = LEAST_CAP end
@@ -146,16 +124,34 @@ end
 if rate_learned > 0 and now - pressed <= FRESH_PRESS and now - grow_at >= GROW_STEP then
   local d, gain = min(now - grow_at, 1000)
   if 1000 * rate_learned > estimate * FAST_FROM then
-    gain = div(rate_learned * clamp(div(rate_learned * FAST_CALL, 60000), 1, FAST_MILLE) * d, 1000000)
+    gain = floor(rate_learned * clamp(floor(rate_learned * FAST_CALL / 60000), 1, FAST_MILLE) * d / 1000000)
   else
-    gain = div(estimate * clamp(div(rate_learned * GROW_CALL, 60000), 1, floor(GROW_MILLE / 2 ^ max(sure - 1, 0))) * d, 1000000)
+    gain = floor(estimate * clamp(floor(rate_learned * GROW_CALL / 60000), 1, floor(GROW_MILLE / 2 ^ max(sure - 1, 0))) * d / 1000000)
   end
   if gain > 0 then rate_learned, grow_at, taught = min(rate_learned + gain, MAX_RATE), now, true end
 end
 if told_at > 0 and now - told_at > TOLD_FOR then
   told_rate, told_tpm, told_at, taught = 0, 0, 0, true
 end
-if taught then limits() end
+
+-- The limits that count: rate in thousandths of a call a minute, tokens a
+-- minute, calls in flight, by what was learned and in all; 0: none.
+local starting = rpm == 0 and rate_learned == 0 and cap == 0 and told_rate == 0
+local ramped, learned_flight, burst = 0, floor(cap / 1000), RULE_BURST
+if ramp ~= 0 then
+  local n = floor(max(now - ramp, 0) / 1000)
+  if n < RAMP_FOR then ramped = 2 ^ (n + 1) end
+end
+local tpm = least(tpm_set, told_tpm)
+local rate = least(least(1000 * rpm, rate_learned), told_rate)
+if ramped > 0 then rate = least(rate, min(ramped * (CALL_UNIT / 1000), MAX_RATE)) end
+if starting then
+  learned_flight = floor(window / 1000)
+  if window == 0 then learned_flight = FIRST_WINDOW / 1000 end
+end
+local concurrency = least(least(concurrency_set, learned_flight), ramped)
+if rate_learned > 0 then burst = floor(LEARN_BURST / 4 ^ smooth) end
+burst = max(rate * burst, CALL_UNIT)
 
 -- The buckets fill; one without a rate is empty.
 if rate > 0 then req = min(req + elapsed * rate, burst) else req = 0 end
@@ -174,48 +170,6 @@ if mine then
   end
 end
 
--- parked returns for how many ms a park is still on.
-local function parked(park)
-  if park == '0 0 0' then return 0 end
-  local set, till = string.match(park, '(%d+) (%d+)')
-  if now < set - MAX_STEP_BACK then return 0 end
-  return max(till - now, 0)
-end
-
--- forget_ticket removes what this ticket is.
-local function forget_ticket()
-  if not mine then return end
-  call('HDEL', key, 't:' .. ticket)
-  call('ZREM', ends, ticket)
-  if place_seq then
-    call('ZREM', places, ticket)
-    waiting, wait_tok = waiting - 1, wait_tok - place_tokens
-  elseif call_n then
-    flight = flight - 1
-  end
-  mine = false
-end
-
-local function pay(tokens)
-  if tpm > 0 then tok = clamp(tok - tokens * TOKEN_UNIT, -tpm * MAX_DEBT, tpm * TOKEN_BURST) end
-end
-
-local function spend(tokens)
-  if rate > 0 then req = max(req - CALL_UNIT, -burst) end
-  pay(tokens)
-end
-
--- save writes the numbers, and fields with their values that come with them.
-local function save(...)
-  local numbers = format(PACE_FORMAT, at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency)
-  if taught then
-    call('HSET', key, 'pace', numbers, 'learned', format(LEARNED_FORMAT,
-      window, window_at, rate_learned, estimate, sure, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd, park_to,
-      idle, smooth, full, cap, cap_at, cap_wait, grown, safe, proven, ramp, told_rate, told_tpm, told_at, hold), ...)
-  else
-    call('HSET', key, 'pace', numbers, ...)
-  end
-  if keep then call('PEXPIRE', key, TTL) end
-  if (keep or ends_was == 0) and flight + waiting > 0 then call('PEXPIRE', ends, TTL) end
-  if (keep or places_was == 0) and waiting > 0 then call('PEXPIRE', places, TTL) end
-end
+-- What the scripts leave to save.lua: the reply, a field of KEYS[1] and its value,
+-- and whether the ticket is nothing any more.
+local answer, field, value, gone
