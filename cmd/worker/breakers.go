@@ -23,7 +23,7 @@ func (p *program) breakersCommand() *cobra.Command {
 		Long: "Lists the breakers of all providers and models of the configuration, as the fleet sees them: each provider (or region of one) with its models below it. FAILED is what the last calls came to, OPENS AT how many failures of how many calls open it, COOLDOWN how long it stays open when it opens next. Below a breaker that is not closed stand the reason, its probe, and who holds it.\n\n" +
 			"docs/breaker.md explains the list, and what to do at night.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			conn, err := p.connectBreakers(c.Context())
+			conn, err := p.connectState(c.Context())
 			if err != nil {
 				return err
 			}
@@ -51,8 +51,8 @@ func jsonFlag(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "print JSON; times are RFC 3339")
 }
 
-// connectBreakers reaches the breakers; no key of a provider is needed.
-func (p *program) connectBreakers(ctx context.Context) (*app.Conn, error) {
+// connectState reaches what the fleet shares; no key of a provider is needed.
+func (p *program) connectState(ctx context.Context) (*app.Conn, error) {
 	cfg, err := p.LoadShared(config.WithoutKeys())
 	if err != nil {
 		return nil, err

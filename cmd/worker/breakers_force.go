@@ -60,7 +60,7 @@ func (p *program) forceCommand(f forcing) *cobra.Command {
 			if err := checkForce(c, f, flags, args); err != nil {
 				return err
 			}
-			conn, err := p.connectBreakers(c.Context())
+			conn, err := p.connectState(c.Context())
 			if err != nil {
 				return err
 			}

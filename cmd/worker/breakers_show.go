@@ -17,7 +17,7 @@ func (p *program) showCommand() *cobra.Command {
 		Use: "show BREAKER...", Short: "one breaker and its last transitions", Args: cli.Args,
 		Long: "Shows breakers with their last transitions, the newest first: when each of them opened and closed, and why." + whichBreaker,
 		RunE: func(c *cobra.Command, args []string) error {
-			conn, err := p.connectBreakers(c.Context())
+			conn, err := p.connectState(c.Context())
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ func (p *program) printRows(header []string, rows [][]string, below []string) er
 		}
 	}
 	if _, err := out.WriteTo(p.Out); err != nil {
-		return fmt.Errorf("write breakers: %w", err)
+		return fmt.Errorf("write table: %w", err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -151,7 +152,8 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 	NewFleet(a.registry, FleetSources{
 		IsKeeper: keeper.Leads,
 		Breakers: func(ctx context.Context) ([]breaker.Status, error) { return conn.Breakers.List(ctx, conn.Levels) },
-		Queues:   names(queues),
+		Guards:   conn.Guards, Producers: slices.Sorted(maps.Keys(conn.Config.Guard.Producers)),
+		Queues: names(queues),
 		Tasks: func(ctx context.Context, queue string) (TaskCounts, error) {
 			n, err := keeper.Tasks(ctx, queue)
 			return TaskCounts(n), err

@@ -9,6 +9,7 @@ import (
 
 	"nightshift/batch"
 	"nightshift/breaker"
+	"nightshift/limit"
 )
 
 // fleetReadLimit bounds what a scrape waits for Redis; Prometheus waits 10 s.
@@ -29,6 +30,10 @@ type FleetSources struct {
 	IsKeeper func() bool
 	// Breakers returns the breakers of the configuration.
 	Breakers func(ctx context.Context) ([]breaker.Status, error)
+	// Guards returns the guards of all producers; Producers are those that the
+	// configuration names.
+	Guards    func(ctx context.Context) ([]limit.GuardStatus, error)
+	Producers []string
 	// Queues are the names of the configuration.
 	Queues []string
 	// Tasks returns the tasks of one queue; one that does not exist yet has none.
@@ -42,6 +47,8 @@ type FleetSources struct {
 type Fleet struct {
 	from     FleetSources
 	state    *prometheus.Desc
+	guard    *prometheus.Desc
+	used     *prometheus.Desc
 	tasks    *prometheus.Desc
 	backlog  *prometheus.Desc
 	runnable *prometheus.Desc
@@ -54,6 +61,10 @@ func NewFleet(reg prometheus.Registerer, from FleetSources) *Fleet {
 		from: from,
 		state: prometheus.NewDesc("nightshift_breaker_state", "1 for the state that a breaker is in, else 0. From the keeper only.",
 			[]string{"scope", "provider", "model", "region", "state"}, nil),
+		guard: prometheus.NewDesc("nightshift_guard_state", "1 for the state that the hourly guard of a producer is in, else 0; other is open while any producer without a name in the configuration is. From the keeper only.",
+			[]string{"producer", "state"}, nil),
+		used: prometheus.NewDesc("nightshift_guard_used_ratio", "Share of its hourly limit, calls or USD, that a producer has used; 0 without a limit; other is the most of the other producers. From the keeper only.",
+			[]string{"producer"}, nil),
 		tasks: prometheus.NewDesc("nightshift_queue_tasks", "Tasks of a queue by asynq's state; deferred ones are in retry. From the keeper only.",
 			[]string{"queue", "state"}, nil),
 		backlog: prometheus.NewDesc("nightshift_queue_backlog_lines", "Lines of a queue that are not released yet. From the keeper only.",
@@ -70,6 +81,8 @@ func NewFleet(reg prometheus.Registerer, from FleetSources) *Fleet {
 // Describe sends the descriptions.
 func (f *Fleet) Describe(ch chan<- *prometheus.Desc) {
 	ch <- f.state
+	ch <- f.guard
+	ch <- f.used
 	ch <- f.tasks
 	ch <- f.backlog
 	ch <- f.runnable
@@ -86,7 +99,7 @@ func (f *Fleet) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), fleetReadLimit)
 	defer cancel()
 	var all []prometheus.Metric
-	for _, read := range []func(context.Context) []prometheus.Metric{f.readBreakers, f.readTasks, f.readLoads} {
+	for _, read := range []func(context.Context) []prometheus.Metric{f.readBreakers, f.readGuards, f.readTasks, f.readLoads} {
 		all = append(all, read(ctx)...)
 	}
 	if !f.from.IsKeeper() {

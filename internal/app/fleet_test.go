@@ -12,6 +12,7 @@ import (
 
 	"nightshift/batch"
 	"nightshift/breaker"
+	"nightshift/limit"
 )
 
 // fleetOf returns sources with one open breaker and one queue, seen by a keeper.
@@ -19,6 +20,17 @@ func fleetOf() FleetSources {
 	return FleetSources{
 		IsKeeper: func() bool { return true },
 		Queues:   []string{"overnight"},
+		Guards: func(context.Context) ([]limit.GuardStatus, error) {
+			return []limit.GuardStatus{
+				{Producer: "*", Calls: 6000, Limits: limit.GuardLimits{Calls: 24000}},
+				{Producer: "anna", Calls: 4000, Limits: limit.GuardLimits{Calls: 5000}},
+				{Producer: "bert", Calls: 2500, USD: 2e9, Open: true, Limits: limit.GuardLimits{Calls: 5000, USD: 2e9}},
+				{Producer: "nightly", Calls: 1000, USD: 1e9, Limits: limit.GuardLimits{Calls: 5000, USD: 4e9}},
+				{Producer: "unlimited", Calls: 1e6},
+				{Producer: "system", Calls: 3},
+			}, nil
+		},
+		Producers: []string{"nightly", "unlimited"},
 		Breakers: func(context.Context) ([]breaker.Status, error) {
 			return []breaker.Status{
 				{Key: gpt, Scope: breaker.ScopeModel, State: breaker.Open},
@@ -46,6 +58,22 @@ nightshift_breaker_state{model="",provider="openai",region="eastus",scope="paren
 nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",state="closed"} 0
 nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",state="half_open"} 0
 nightshift_breaker_state{model="openai/gpt-4o",provider="openai",region="eastus",scope="model",state="open"} 1
+# HELP nightshift_guard_state 1 for the state that the hourly guard of a producer is in, else 0; other is open while any producer without a name in the configuration is. From the keeper only.
+# TYPE nightshift_guard_state gauge
+nightshift_guard_state{producer="*",state="closed"} 1
+nightshift_guard_state{producer="*",state="open"} 0
+nightshift_guard_state{producer="nightly",state="closed"} 1
+nightshift_guard_state{producer="nightly",state="open"} 0
+nightshift_guard_state{producer="other",state="closed"} 0
+nightshift_guard_state{producer="other",state="open"} 1
+nightshift_guard_state{producer="unlimited",state="closed"} 1
+nightshift_guard_state{producer="unlimited",state="open"} 0
+# HELP nightshift_guard_used_ratio Share of its hourly limit, calls or USD, that a producer has used; 0 without a limit; other is the most of the other producers. From the keeper only.
+# TYPE nightshift_guard_used_ratio gauge
+nightshift_guard_used_ratio{producer="*"} 0.25
+nightshift_guard_used_ratio{producer="nightly"} 0.25
+nightshift_guard_used_ratio{producer="other"} 1
+nightshift_guard_used_ratio{producer="unlimited"} 0
 # HELP nightshift_queue_backlog_lines Lines of a queue that are not released yet. From the keeper only.
 # TYPE nightshift_queue_backlog_lines gauge
 nightshift_queue_backlog_lines{queue="overnight"} 12000
@@ -119,7 +147,7 @@ func TestFleetWhenAPartCannotBeRead(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	if got := strings.Join(names, " "); got != "nightshift_breaker_state nightshift_queue_tasks" {
+	if got := strings.Join(names, " "); got != "nightshift_breaker_state nightshift_guard_state nightshift_guard_used_ratio nightshift_queue_tasks" {
 		t.Errorf("families: %s", got)
 	}
 }

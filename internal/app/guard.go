@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"slices"
 
 	"nightshift/config"
@@ -45,4 +47,35 @@ func unguarded(cfg *config.Config) map[string]bool {
 		})
 	}
 	return all
+}
+
+// Guards returns the guards of all producers that have calls in the hour or
+// limits of their own, by name; first, where there is a limit of all together,
+// that of [limit.AllProducers].
+func (c *Conn) Guards(ctx context.Context) ([]limit.GuardStatus, error) {
+	list, err := c.Guard.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limits := guardOptions(c.Config, nil)
+	if limits.Global == (limit.GuardLimits{}) {
+		list = slices.DeleteFunc(list, func(s limit.GuardStatus) bool { return s.Producer == limit.AllProducers })
+	}
+	for name := range c.Config.Guard.Producers {
+		if !slices.ContainsFunc(list, func(s limit.GuardStatus) bool { return s.Producer == name }) {
+			list = append(list, limit.GuardStatus{Producer: name, Limits: limits.Limits(name)})
+		}
+	}
+	slices.SortFunc(list, func(a, b limit.GuardStatus) int {
+		return cmp.Or(first(a)-first(b), cmp.Compare(a.Producer, b.Producer))
+	})
+	return list, nil
+}
+
+// first is less for the guard over all producers.
+func first(s limit.GuardStatus) int {
+	if s.Producer == limit.AllProducers {
+		return 0
+	}
+	return 1
 }
