@@ -25,8 +25,8 @@ const (
 )
 
 // BenchmarkHandler runs lines through the whole handler, keeper included, with
-// an instant answer, and as many tasks through a bare asynq handler with one
-// server of the same concurrency on the same Redis, in turn.
+// an instant answer, and as many tasks through a bare asynq handler with the
+// same number of servers, of the same concurrency, on the same Redis, in turn.
 func BenchmarkHandler(b *testing.B) {
 	r := newRig(b, batch.Options{})
 	var ours, bare time.Duration
@@ -83,22 +83,28 @@ func bareRun(b *testing.B, r *rig, i int) time.Duration {
 	enqueueAll(b, rdb, queue, func(n int) []byte { return fmt.Appendf(nil, `{"v":1,"b":"bench","l":%d}`, n) }, benchLines)
 	var done atomic.Int64
 	all := make(chan struct{})
-	s := asynq.NewServerFromRedisClient(rdb, asynq.Config{
-		Concurrency: benchSlots, Queues: map[string]int{queue: 1}, TaskCheckInterval: 100 * time.Millisecond,
-		LogLevel: asynq.ErrorLevel,
-	})
 	start := time.Now()
-	if err := s.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		if done.Add(1) == benchLines {
-			close(all)
+	var servers []*asynq.Server
+	for _, n := range split(benchSlots) {
+		s := asynq.NewServerFromRedisClient(rdb, asynq.Config{
+			Concurrency: n, Queues: map[string]int{queue: 1}, TaskCheckInterval: 100 * time.Millisecond,
+			LogLevel: asynq.ErrorLevel,
+		})
+		if err := s.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+			if done.Add(1) == benchLines {
+				close(all)
+			}
+			return nil
+		})); err != nil {
+			b.Fatal(err)
 		}
-		return nil
-	})); err != nil {
-		b.Fatal(err)
+		servers = append(servers, s)
 	}
 	<-all
 	took := time.Since(start)
-	s.Shutdown()
+	for _, s := range servers {
+		s.Shutdown()
+	}
 	return took
 }
 

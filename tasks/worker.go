@@ -65,7 +65,7 @@ type Worker struct {
 	keeper   *Keeper
 	fleet    *Fleet
 	handlers []*handler
-	servers  []*asynq.Server
+	servers  []server
 	stop     chan struct{}      // closed: no further call
 	giveUp   chan struct{}      // closed: no further retry of a write
 	cutCalls context.CancelFunc // ends calls in flight
@@ -120,14 +120,16 @@ func (w *Worker) Start(ctx context.Context) error {
 	for _, q := range w.opts.Queues {
 		h := w.handler(q, calls)
 		w.handlers = append(w.handlers, h)
-		w.servers = append(w.servers, w.server(q))
+		for _, slots := range split(q.Slots) {
+			w.servers = append(w.servers, server{w.server(q, slots), h})
+		}
 	}
 	w.loop(func() { w.leases.run(loops, w.opts.RenewEvery) })
 	w.loop(func() { w.beats(loops) })
 	w.loop(func() { w.keeper.run(loops) })
-	for i, s := range w.servers {
-		if err := s.Start(w.handlers[i]); err != nil {
-			return errors.Join(fmt.Errorf("start queue %s: %w", w.opts.Queues[i].Name, err), w.Stop(ctx))
+	for _, s := range w.servers {
+		if err := s.Start(s.handler); err != nil {
+			return errors.Join(fmt.Errorf("start queue %s: %w", s.handler.queue.Name, err), w.Stop(ctx))
 		}
 	}
 	return nil
@@ -149,11 +151,39 @@ func (w *Worker) handler(q Queue, calls context.Context) *handler {
 	}
 }
 
-// server is the asynq server of one queue, with the settings that its measured
+// server is one asynq server and the handler that it feeds.
+type server struct {
+	*asynq.Server
+	handler *handler
+}
+
+const (
+	// serverSlots is how many slots one asynq server feeds: it dequeues one task a
+	// round trip, whatever its concurrency.
+	serverSlots = 16
+	// maxServers bounds the servers of a queue: beyond it there was nothing to gain
+	// on a machine of two cores (BenchmarkHandler).
+	maxServers = 4
+)
+
+// split shares the slots of a queue among as many servers as they ask for.
+func split(slots int) []int {
+	n := min((slots+serverSlots-1)/serverSlots, maxServers)
+	shares := make([]int, max(n, 1))
+	for i := range shares {
+		shares[i] = slots / len(shares)
+		if i < slots%len(shares) {
+			shares[i]++
+		}
+	}
+	return shares
+}
+
+// server is an asynq server of one queue, with the settings that its measured
 // traps ask for (docs/adr/0002).
-func (w *Worker) server(q Queue) *asynq.Server {
+func (w *Worker) server(q Queue, slots int) *asynq.Server {
 	return asynq.NewServerFromRedisClient(w.opts.QueueRedis, asynq.Config{
-		Concurrency: q.Slots, Queues: map[string]int{q.Name: 1},
+		Concurrency: slots, Queues: map[string]int{q.Name: 1},
 		TaskCheckInterval: 100 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
 		ShutdownTimeout: w.opts.ShutdownTimeout + queueGrace,
 		RetryDelayFunc:  retryDelay(w.opts.Now), IsFailure: isFailure,
@@ -226,7 +256,7 @@ func (w *Worker) stopQueues(pulling <-chan struct{}) error {
 func (w *Worker) each(do func(*asynq.Server)) <-chan struct{} {
 	var all sync.WaitGroup
 	for _, s := range w.servers {
-		all.Go(func() { do(s) })
+		all.Go(func() { do(s.Server) })
 	}
 	done := make(chan struct{})
 	go func() {
