@@ -12,15 +12,34 @@ import (
 // in, in the order of their places: one was released, its limit was raised, or
 // calls fell out of the hour. It returns how many.
 func (k *Keeper) wakeGuarded(ctx context.Context, queue string, backlogs []batch.Backlog, waiting []batch.OutEntry, room int) (n int, err error) {
-	waiting = slices.DeleteFunc(slices.Clone(waiting), func(e batch.OutEntry) bool { return !e.Wait.Guard })
-	if k.quota == nil || len(waiting) == 0 {
-		return 0, nil
-	}
-	slices.SortStableFunc(waiting, func(a, b batch.OutEntry) int { return a.Wait.Until.Compare(b.Wait.Until) })
 	byID := map[string]batch.Backlog{}
 	for _, b := range backlogs {
 		byID[b.ID] = b
 	}
+	for _, e := range k.letIn(byID, waiting, room) {
+		if ctx.Err() != nil {
+			break
+		}
+		awake, err := k.wake(queue, e)
+		if err != nil {
+			return n, err
+		}
+		if awake {
+			k.quota.released(byID[e.Ref.Batch], 1)
+			n++
+		}
+	}
+	return n, nil
+}
+
+// letIn returns up to room of the waiting lines that their guards have room for,
+// beside those that are about to begin.
+func (k *Keeper) letIn(byID map[string]batch.Backlog, waiting []batch.OutEntry, room int) (in []batch.OutEntry) {
+	waiting = slices.DeleteFunc(slices.Clone(waiting), func(e batch.OutEntry) bool { return !e.Wait.Guard })
+	if k.quota == nil || len(waiting) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(waiting, func(a, b batch.OutEntry) int { return a.Wait.Until.Compare(b.Wait.Until) })
 	left := newGuardsLeft(k.quota.rooms)
 	for _, e := range waiting {
 		if k.isPending(e) {
@@ -28,21 +47,13 @@ func (k *Keeper) wakeGuarded(ctx context.Context, queue string, backlogs []batch
 		}
 	}
 	for _, e := range waiting {
-		b := byID[e.Ref.Batch]
-		if n >= room || err != nil || ctx.Err() != nil {
-			break
-		}
-		if k.isPending(e) || k.wasTried(e) || !left.has(b.Producer) {
-			continue
-		}
-		var awake bool
-		if awake, err = k.wake(queue, e); awake {
-			left.take(b.Producer)
-			k.quota.released(b, 1)
-			n++
+		producer := byID[e.Ref.Batch].Producer
+		if len(in) < room && !k.isPending(e) && !k.wasTried(e) && left.has(producer) {
+			left.take(producer)
+			in = append(in, e)
 		}
 	}
-	return n, err
+	return in
 }
 
 // isPending says whether a waiting line is about to begin: it was woken, or its

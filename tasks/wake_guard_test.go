@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,4 +53,47 @@ func TestAReleasedGuardWakesItsLines(t *testing.T) {
 	}
 	most.Store(100)
 	r.done("b", 20*time.Second)
+}
+
+func TestWhomAGuardLetsIn(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	byID := map[string]batch.Backlog{
+		"a": {Description: batch.Description{Producer: "ann"}}, "b": {Description: batch.Description{Producer: "bob"}},
+	}
+	entry := func(id string, line int64, after time.Duration) batch.OutEntry {
+		return batch.OutEntry{Ref: batch.Ref{Batch: id, Line: line}, Wait: batch.Wait{Guard: true, Until: now.Add(after), Deferral: 2}}
+	}
+	waiting := []batch.OutEntry{
+		entry("a", 1, 3*time.Minute), entry("a", 2, 2*time.Minute), entry("a", 3, -1), entry("a", 4, time.Minute),
+		entry("a", 5, time.Second), entry("a", 6, 2*time.Second), entry("b", 1, time.Minute), entry("b", 2, time.Hour),
+		{Ref: batch.Ref{Batch: "b", Line: 3}, Wait: batch.Wait{Open: "p/a", Until: now}},
+	}
+	for name, c := range map[string]struct {
+		rooms limit.Rooms
+		room  int
+		want  string
+	}{
+		"nobody":                        {limit.Rooms{All: limit.Room{Unlimited: true}}, 9, ""},
+		"those that are about to begin": {rooms(limit.Room{Unlimited: true}, 2, 0), 9, ""},
+		"and the next":                  {rooms(limit.Room{Unlimited: true}, 4, 1), 9, "a4 b1 a2 "},
+		"as many as the queue takes":    {rooms(limit.Room{Unlimited: true}, 4, 1), 2, "a4 b1 "},
+		"as all may":                    {rooms(limit.Room{Ready: 1, Calls: 2}, 4, 1), 9, "a4 "},
+		"everybody":                     {rooms(limit.Room{Unlimited: true}, 40, 40), 9, "a4 b1 a2 a1 b2 "},
+	} {
+		k := &Keeper{now: func() time.Time { return now }, quota: &quota{rooms: c.rooms}, woken: map[string]woken{
+			"a:00000005.0": {2, now}, // pending
+			"a:00000006.0": {1, now}, // came back
+		}}
+		got := ""
+		for _, e := range k.letIn(byID, waiting, c.room) {
+			got += fmt.Sprint(e.Ref.Batch, e.Ref.Line, " ")
+		}
+		if got != c.want {
+			t.Errorf("%s: woken %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func rooms(all limit.Room, ann, bob int64) limit.Rooms {
+	return limit.Rooms{All: all, Producers: map[string]limit.Room{"ann": {Open: true, Calls: -9, Ready: ann}, "bob": {Calls: bob}}}
 }
