@@ -142,8 +142,14 @@ func (m *machine) checkLeftovers(t *rapid.T) {
 	}
 	marks, err := m.b.rdb.HGetAll(m.tb.Context(), key(m.id, "marks")).Result()
 	expect(t, err)
+	leases, err := m.b.rdb.HGetAll(m.tb.Context(), key(m.id, "lease")).Result()
+	expect(t, err)
 	for _, l := range m.m.lines {
 		var kept []string
+		if lease, first := strings.CutSuffix(leases[fmt.Sprint(l.number)], " first"); first {
+			_, holder, _ := strings.Cut(lease, " ") // its mark is not written
+			kept = append(kept, holder)
+		}
 		for m := range strings.SplitSeq(strings.TrimSuffix(marks[fmt.Sprint(l.number)], ";"), ";") {
 			if token, _, ok := strings.Cut(m, " "); ok {
 				kept = append(kept, token)

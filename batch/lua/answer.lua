@@ -11,27 +11,29 @@ if fence(epoch) then return -1 end
 local deadline = tonumber(v[3])
 if v[2] or deadline > 0 and deadline <= now then return 0 end
 
--- take_back removes a line from the backlog, or says that it is not as it was.
+-- take_back removes a line from the backlog, or says that it is not as it was. It
+-- returns the class, and whether there is nothing to forget but a lease.
 local function take_back(line, class, gen, calls, deferrals)
   if redis.call('HEXISTS', rec, line) == 1 then return nil end
   local entry = entry_of(line)
   if not entry then
     if gen > 0 then return nil end
     incr('w:' .. class, -1)
-    return class
+    return class, true
   end
-  local _, expires = lease_of(line)
-  local p = progress_of(line)
+  local holder, expires, first = lease_of(line)
+  local p = progress_of(line, first)
   if entry.gen ~= gen or expires > now or p.calls ~= calls or p.deferrals ~= deferrals then return nil end
-  return entry.class
+  keep_mark(line, holder, first)
+  return entry.class, first
 end
 
 local ended = 0
 for i = 3, #ARGV, 7 do
   local line, gen = ARGV[i], tonumber(ARGV[i + 2])
-  local class = take_back(line, ARGV[i + 1], gen, tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]))
+  local class, bare = take_back(line, ARGV[i + 1], gen, tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]))
   if class then
-    end_line(line, gen, class, 's', '-', '-', ARGV[i + 5], now)
+    end_line(line, gen, class, 's', '-', '-', ARGV[i + 5], now, bare)
     answered(ARGV[i + 6], 1)
     ended = ended + 1
   end

@@ -6,18 +6,18 @@ local calls, cost, deferrals, body = tonumber(ARGV[6]), tonumber(ARGV[7]), tonum
 local v = redis.call('HMGET', meta, 'committed', 'cancelled_at')
 if not v[1] then return 2 end
 local entry = entry_of(line)
-local holder, expires = lease_of(line)
+local holder, expires, first = lease_of(line)
 if not entry or entry.gen ~= gen or holder ~= token or expires == 0 then
   book_waste(line, token, calls, cost, false)
   return 2
 end
-local list = marks_of(line)
+local list = marks_of(line, holder, first)
 local m = find_mark(list, token)
 if calls >= m.calls then -- else a message that was overtaken by a later one
   book(m, calls, cost, false)
-  store_progress(line, calls, cost, deferrals, body)
+  store_progress(line, calls, cost, deferrals, body, first)
   save_marks(line, list)
 end
-redis.call('HSET', lease, line, num(now + ms) .. ' ' .. token)
+hold(line, token, now + ms) -- under a first lease, calls >= m.calls
 if v[2] then return 3 end
 return 1

@@ -14,15 +14,16 @@ local ended = 0
 local released = outcome == 'f' and {} or redis.call('HKEYS', out)
 for _, line in ipairs(released) do
   if ended == n then break end
-  local _, expires = lease_of(line)
+  local holder, expires, first = lease_of(line)
   if expires <= now then
     local entry = entry_of(line)
-    end_line(line, entry.gen, entry.class, outcome, '-', code, progress_of(line).body, now)
+    keep_mark(line, holder, first)
+    end_line(line, entry.gen, entry.class, outcome, '-', code, progress_of(line, first).body, now, first)
     ended = ended + 1
   end
 end
 for _, t in ipairs(take(n - ended, {})) do
-  end_line(num(t.line), 0, t.class, outcome, '-', code, '', now)
+  end_line(num(t.line), 0, t.class, outcome, '-', code, '', now, true)
   ended = ended + 1
 end
 if ended > 0 then finish_batch(now) end

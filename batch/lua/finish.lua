@@ -6,10 +6,11 @@
 local now, line, gen, token = now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local calls, cost, deferrals = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local outcome, degraded, cached, body, model = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[12]
-if redis.call('EXISTS', meta) == 0 then return 2 end
+local left = outstanding()
+if not left then return 2 end
 
 local entry = entry_of(line)
-local holder, expires = lease_of(line)
+local holder, expires, first = lease_of(line)
 local current = entry and entry.gen == gen
 local held = holder == token and expires > 0
 if not current or not (held or outcome == 's') then
@@ -22,8 +23,8 @@ if not current or not (held or outcome == 's') then
   return 2
 end
 
-local stored = progress_of(line)
-local list = marks_of(line)
+local stored = progress_of(line, first)
+local list = marks_of(line, holder, first)
 local m = find_mark(list, token)
 if m then
   -- What others have stored since, the record does not show; what of this
@@ -41,7 +42,7 @@ local others = {}
 for _, o in ipairs(list) do
   if o ~= m then others[#others + 1] = o end
 end
-save_marks(line, others)
-end_line(line, gen, entry.class, outcome, token, '-', body, now)
-finish_batch(now)
+if #others > 0 or not first then save_marks(line, others) end
+end_line(line, gen, entry.class, outcome, token, '-', body, now, first)
+if left <= 1 then redis.call('HSET', meta, 'finished_at', num(now)) end
 return 1

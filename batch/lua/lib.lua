@@ -13,7 +13,9 @@
 -- chunks   hash: chunk -> compressed lines
 -- out      hash: line -> "generation class since chunk"
 -- wait     hash: line -> what it waits for, opaque
--- lease    hash: line -> "expires token"; expires 0: given back by that token
+-- lease    hash: line -> "expires token"; expires 0: given back by that token.
+--          "expires token first": nothing is kept of the line but the lease, no
+--          wait, prog, crash or marks, and its mark is at 0 calls
 -- prog     hash: line -> "calls cost deferrals\n" and the progress, opaque
 -- crash    hash: line -> begins that never ended
 -- marks    hash: line -> the attempts whose calls may still come in, see book()
@@ -57,17 +59,24 @@ local function entry_of(line)
   return {gen = tonumber(g), class = c, chunk = k}
 end
 
--- lease_of returns the token and the expiry (ms; 0: given back) of the last lease.
+-- lease_of returns the token and the expiry (ms; 0: given back) of the last lease,
+-- and whether it is the first and all that is kept of the line.
 local function lease_of(line)
   local l = redis.call('HGET', lease, line)
-  if not l then return '', 0 end
-  local expires, token = string.match(l, '^(%d+) (.*)$')
-  return token, tonumber(expires)
+  if not l then return '', 0, false end
+  local expires, token, rest = string.match(l, '^(%d+) (%S+)(.*)$')
+  return token, tonumber(expires), rest ~= ''
 end
 
--- progress_of returns the stored calls, cost, deferrals and progress of a line.
-local function progress_of(line)
-  local p = redis.call('HGET', prog, line)
+-- hold writes a lease.
+local function hold(line, token, expires, first)
+  redis.call('HSET', lease, line, num(expires) .. ' ' .. token .. (first and ' first' or ''))
+end
+
+-- progress_of returns the stored calls, cost, deferrals and progress of a line;
+-- under its first lease there is none.
+local function progress_of(line, first)
+  local p = not first and redis.call('HGET', prog, line)
   if not p then return {calls = 0, cost = 0, deferrals = 0, body = ''} end
   local calls, cost, deferrals = string.match(p, '^(%d+) (%d+) (%d+)\n')
   return {calls = tonumber(calls), cost = tonumber(cost), deferrals = tonumber(deferrals),
@@ -77,8 +86,10 @@ end
 -- A mark is what the batch knows of one attempt: the calls and the cost of the
 -- line, as that attempt sees it, that are booked in the counters already. While
 -- it holds the lease, that is what stands in the stored progress. A token is
--- unique to an attempt, so it says the generation too.
-local function marks_of(line)
+-- unique to an attempt, so it says the generation too. Of a line's first lease the
+-- mark is not written: most lines need no other.
+local function marks_of(line, holder, first)
+  if first then return {{token = holder, calls = 0, cost = 0, ended = false}} end
   local list = {}
   local raw = redis.call('HGET', marks, line)
   if raw then
@@ -134,7 +145,8 @@ end
 
 -- book_waste books the calls of an attempt that may not write any more.
 local function book_waste(line, token, calls, cost, ended)
-  local list = marks_of(line)
+  local holder, _, first = lease_of(line)
+  local list = marks_of(line, holder, first)
   local m = find_mark(list, token)
   if not m then return end
   book(m, calls, cost, true)
@@ -142,9 +154,14 @@ local function book_waste(line, token, calls, cost, ended)
   save_marks(line, list)
 end
 
+-- keep_mark writes the mark of a first lease that ends without its attempt.
+local function keep_mark(line, holder, first)
+  if first then save_marks(line, marks_of(line, holder, first)) end
+end
+
 -- store_progress replaces the line's progress by that of the lease's holder.
-local function store_progress(line, calls, cost, deferrals, body)
-  local before = progress_of(line)
+local function store_progress(line, calls, cost, deferrals, body, first)
+  local before = progress_of(line, first)
   if deferrals > before.deferrals then incr('deferrals', deferrals - before.deferrals) end
   redis.call('HSET', prog, line, num(calls) .. ' ' .. num(cost) .. ' ' .. num(deferrals) .. '\n' .. body)
 end
@@ -161,12 +178,11 @@ local function count_rate(now)
   end
 end
 
--- outstanding is how many lines have no record.
+-- outstanding is how many lines have no record; nil: there is no such batch.
 local function outstanding()
   local v = redis.call('HMGET', meta, 'total', 'succeeded', 'failed', 'expired', 'cancelled')
-  local ended = 0
-  for i = 2, 5 do ended = ended + tonumber(v[i] or '0') end
-  return tonumber(v[1]) - ended
+  if not v[1] then return nil end
+  return v[1] - (v[2] or 0) - (v[3] or 0) - (v[4] or 0) - (v[5] or 0)
 end
 
 -- finish_batch marks the batch as done when no line is outstanding.
@@ -174,17 +190,20 @@ local function finish_batch(now)
   if outstanding() <= 0 then redis.call('HSET', meta, 'finished_at', num(now)) end
 end
 
--- end_line writes the record of a line that has none and forgets its life.
-local function end_line(line, gen, class, outcome, token, code, body, now)
+-- end_line writes the record of a line that has none and forgets its life, of
+-- which there is at most a lease where it is bare.
+local function end_line(line, gen, class, outcome, token, code, body, now, bare)
   redis.call('HSET', rec, line,
     outcome .. ' ' .. num(gen) .. ' ' .. num(now) .. ' ' .. token .. ' ' .. code .. '\n' .. body)
   redis.call('RPUSH', log, line)
   incr(COUNTERS[outcome], 1)
-  clear_wait(line, class)
   redis.call('HDEL', out, line)
   redis.call('HDEL', lease, line)
-  redis.call('HDEL', prog, line)
-  redis.call('HDEL', crash, line)
+  if not bare then
+    clear_wait(line, class)
+    redis.call('HDEL', prog, line)
+    redis.call('HDEL', crash, line)
+  end
   if outcome == 's' or outcome == 'f' and code ~= 'budget_exhausted' then count_rate(now) end
 end
 

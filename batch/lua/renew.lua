@@ -6,9 +6,9 @@ local lost = {}
 for i = 3, #ARGV, 3 do
   local line, gen, token = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   local entry = entry_of(line)
-  local holder, expires = lease_of(line)
+  local holder, expires, first = lease_of(line)
   if entry and entry.gen == gen and holder == token and expires > 0 then
-    redis.call('HSET', lease, line, num(now + ms) .. ' ' .. token)
+    hold(line, token, now + ms, first)
   else
     lost[#lost + 1] = (i - 3) / 3
   end

@@ -6,20 +6,20 @@ local calls, cost, deferrals, body = tonumber(ARGV[4]), tonumber(ARGV[5]), tonum
 local waits = ARGV[8]
 if redis.call('EXISTS', meta) == 0 then return 2 end
 local entry = entry_of(line)
-local holder, expires = lease_of(line)
+local holder, expires, first = lease_of(line)
 local current = entry and entry.gen == gen and holder == token
 if current and expires == 0 then return 1 end -- a repeated message
 if not current then
   book_waste(line, token, calls, cost, true)
   return 2
 end
-local list = marks_of(line)
+local list = marks_of(line, holder, first)
 local m = find_mark(list, token)
 book(m, calls, cost, false)
-store_progress(line, calls, cost, deferrals, body)
+store_progress(line, calls, cost, deferrals, body, first)
 m.ended = true
 save_marks(line, list)
-redis.call('HSET', lease, line, '0 ' .. token)
+hold(line, token, 0)
 if waits ~= '' then
   redis.call('HSET', wait, line, waits) -- there is none: begin takes it away
   incr('def:' .. entry.class, 1)

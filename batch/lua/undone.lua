@@ -6,10 +6,10 @@ local found = {}
 for i = 2, #ARGV do
   local line = ARGV[i]
   if redis.call('HEXISTS', rec, line) == 0 then
-    local _, expires = lease_of(line)
+    local _, expires, first = lease_of(line)
     if expires <= now then
       local entry = entry_of(line)
-      local p = progress_of(line)
+      local p = progress_of(line, first)
       for _, v in ipairs({line, num(entry and entry.gen or 0), num(p.calls), num(p.deferrals), p.body}) do
         found[#found + 1] = v
       end
