@@ -56,6 +56,9 @@ func OpenReader(r io.Reader, name string) (*Reader, error) {
 	return out, nil
 }
 
+// Name is what errors call the source.
+func (r *Reader) Name() string { return r.name }
+
 // Next returns the next request and its raw bytes without the line's end, or
 // io.EOF; parts of the Line share the memory of the raw bytes. Blank lines are
 // passed over, but count as physical lines. A line that is no request is a

@@ -196,7 +196,10 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 		Calls: m.int("calls"), Deferrals: m.int("deferrals"),
 		CostUSD: provider.USD(m.int("cost")), WastedUSD: provider.USD(m.int("wasted")),
 		CreatedAt: fromMS(m.int("created")), Deadline: timePtr(d.Deadline), FinishedAt: timePtr(fromMS(m.int("finished_at"))),
-		AnsweredBy: m.byModel(),
+		AnsweredBy: m.byModel(), Forecast: d.Forecast, Allowance: d.Allowance, AllowedBy: d.AllowedBy,
+	}
+	if d.Budget > 0 {
+		st.BudgetUSD = &d.Budget
 	}
 	st.Outstanding = st.Total - st.Succeeded - st.Failed - st.Expired - st.Cancelled
 	if st.WaitingFor, err = waitingFor(p.waits.Val()); err != nil {

@@ -144,19 +144,46 @@ func (s *Redis) claimContent(ctx context.Context, d Description, now time.Time) 
 		if err != nil && !isNil(err) {
 			return err
 		}
-		id, at, _ := strings.Cut(v, " ")
-		since, _ := strconv.ParseInt(at, 10, 64)
-		if id != d.ID && now.Sub(fromMS(since)) < duplicateFor {
-			known, err := s.rdb.Exists(ctx, metaKey(id)).Result()
-			if err != nil {
-				return err
-			}
-			if known > 0 {
-				return &DuplicateError{id, fromMS(since)}
-			}
+		if err := s.sameContent(ctx, d, v, now); err != nil {
+			return err
 		}
 	}
 	return s.rdb.Set(ctx, k, mine, 2*duplicateFor).Err()
+}
+
+// sameContent returns a *DuplicateError where a claim is that of another batch
+// within the last 24 h.
+func (s *Redis) sameContent(ctx context.Context, d Description, claim string, now time.Time) error {
+	id, at, _ := strings.Cut(claim, " ")
+	since, _ := strconv.ParseInt(at, 10, 64)
+	if id == d.ID || now.Sub(fromMS(since)) >= duplicateFor {
+		return nil
+	}
+	known, err := s.rdb.Exists(ctx, metaKey(id)).Result()
+	if err == nil && known > 0 {
+		err = &DuplicateError{id, fromMS(since)}
+	}
+	return err
+}
+
+// CheckContent returns the *DuplicateError that Submit would, so that nothing
+// else is asked first about a batch that is not taken anyway.
+func (s *Redis) CheckContent(ctx context.Context, d Description) error {
+	if d.Again {
+		return nil
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return fmt.Errorf("look for the same content: %w", err)
+	}
+	v, err := s.rdb.Get(ctx, contentKey(d.Digest)).Result()
+	if isNil(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the same content: %w", err)
+	}
+	return s.sameContent(ctx, d, v, now)
 }
 
 // entries returns the chunks that are written already, by their index entries.

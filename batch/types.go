@@ -40,6 +40,14 @@ type Description struct {
 	Total     int64
 	Digest    string // SHA-256 of the content, hex
 	Rehearsal bool   // the built-in simulator answers
+	// Forecast is what it was thought to take; nil: nobody asked.
+	Forecast *Forecast `json:",omitempty"`
+	// Budget is the most that it may cost; 0: no cap.
+	Budget provider.USD `json:",omitzero"`
+	// Allowance is how many calls of its own it was granted, which its producer's
+	// guard does not count, and AllowedBy who granted them.
+	Allowance int64  `json:",omitempty"`
+	AllowedBy string `json:",omitempty"`
 	// Again submits the batch though the same content was submitted within the
 	// last 24 h; it is not kept.
 	Again bool `json:"-"`
@@ -227,6 +235,13 @@ type Status struct {
 	AnsweredBy map[string]int64 `json:"answered_by"`
 	// Idle: no released line is under way. It is for AtGuards.
 	Idle bool `json:"-"`
+	// Forecast is what it was thought to take when it was submitted; null: nobody asked.
+	Forecast *Forecast `json:"forecast"`
+	// BudgetUSD is the most that it may cost; null: no cap.
+	BudgetUSD *provider.USD `json:"budget_usd"`
+	// Allowance is how many calls of its own it was granted, and AllowedBy who did.
+	Allowance int64  `json:"allowance,omitempty"`
+	AllowedBy string `json:"allowed_by,omitempty"`
 }
 
 // WaitingFor is one reason why lines of a batch wait.

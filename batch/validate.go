@@ -73,8 +73,8 @@ func repeated(src Source, l Line, first int64) *LineError {
 }
 
 func nameOf(src Source) string {
-	if r, ok := src.(*Reader); ok {
-		return r.name
+	if n, ok := src.(interface{ Name() string }); ok {
+		return n.Name()
 	}
 	return "input"
 }

@@ -18,6 +18,7 @@ import (
 
 type batchFlags struct {
 	queue, id, producer string
+	terms               terms
 	again, ignoreModel  bool
 }
 
@@ -31,12 +32,16 @@ func (p *program) batchCommand() *cobra.Command {
 		Long: "Submits a file of requests, one JSON object a line (.jsonl, .jsonl.gz, or - for standard input), and prints the batch's ID on standard output. " +
 			"The whole file is checked first: every line that is wrong is named with the first problem in it (exit code 1) and nothing is enqueued. " +
 			"A line whose body names a model starts at the rung of the queue's ladder that has it; a model that the ladder has not is such a problem. " +
-			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.",
+			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.\n\n" +
+			"What the batch is thought to take is printed first (see estimate) and stays on record. A batch that the hourly guard of its producer would let through after its deadline, with the producer's other lines counted, is refused with the figures (exit code 4), unless --allowance grants it calls of its own.",
 		RunE: func(c *cobra.Command, args []string) error { return p.submitFile(c.Context(), f, args[0]) },
 	}
 	c.Flags().StringVar(&f.queue, "queue", "", "submit to this `QUEUE`; default: the first of the configuration")
 	c.Flags().StringVar(&f.id, "id", "", "the batch's `ID`; with the ID of a batch of the same content, what is missing is added")
 	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who submits; default: NIGHTSHIFT_PRODUCER, else the user's name")
+	c.Flags().StringVar(&f.terms.deadline, "deadline", "", deadlineHelp)
+	c.Flags().StringVar(&f.terms.budget, "budget", "", "the most that the batch may cost, in `USD`; lines that it does not pay for fail")
+	c.Flags().Int64Var(&f.terms.allowance, "allowance", 0, allowanceHelp+"; on record with who granted it")
 	c.Flags().BoolVar(&f.again, "again", false, "submit the same content once more")
 	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
 	return c
@@ -60,13 +65,18 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	if err != nil {
 		return err
 	}
+	now := time.Now().Truncate(time.Millisecond)
+	if err := f.terms.check(now, cfg.Location()); err != nil {
+		return err
+	}
 	in, err := openInput(file, p.In)
 	if err != nil {
 		return err
 	}
 	defer in.close()
 	in.models = newModels(cfg, q, f.ignoreModel)
-	sum, err := in.validate()
+	weights := newScale(cfg, q)
+	sum, err := in.weigh(weights)
 	if err != nil {
 		return in.models.badInput(err)
 	}
@@ -75,17 +85,42 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 		return err
 	}
 	defer conn.Close()
-	now := time.Now()
 	d := describe(q, producer, sum, now)
+	f.terms.apply(&d, cli.Operator())
 	d.ID, d.Again = f.id, f.again
 	if d.ID == "" {
 		d.ID = newID(now)
 	}
-	if err := p.submit(ctx, conn, in, d); err != nil {
+	if err = p.admit(ctx, conn, &d, weights.work); err == nil {
+		err = p.submit(ctx, conn, in, d)
+	}
+	if err != nil {
 		return p.notSubmitted(ctx, err, d.ID, file)
 	}
 	fmt.Fprintln(p.Out, d.ID)
 	return nil
+}
+
+// admit says whether a batch may be submitted. One that is there already keeps
+// the terms that it was submitted on: it is only completed.
+func (p *program) admit(ctx context.Context, conn *app.Conn, d *batch.Description, w batch.Work) error {
+	st, err := conn.Batches.Status(ctx, d.ID)
+	if err == nil {
+		if st.State == batch.Enqueuing {
+			d.CreatedAt, d.Allowance, d.AllowedBy, d.Budget = st.CreatedAt, st.Allowance, st.AllowedBy, 0
+			if st.BudgetUSD != nil {
+				d.Budget = *st.BudgetUSD
+			}
+		}
+		return nil
+	}
+	if !errors.Is(err, batch.ErrNotFound) {
+		return err
+	}
+	if err := conn.Batches.CheckContent(ctx, *d); err != nil {
+		return err
+	}
+	return p.settleTerms(ctx, conn, d, w)
 }
 
 // describe makes the description of a batch that is submitted now.
@@ -100,8 +135,9 @@ func describe(q config.Queue, producer string, sum batch.Summary, now time.Time)
 func (p *program) submit(ctx context.Context, conn *app.Conn, in *input, d batch.Description) error {
 	progress := p.NewProgress("submitting "+d.ID, d.Total)
 	defer progress.Close()
-	return in.each(func(src batch.Source) error {
-		return conn.Batches.Submit(ctx, d, src, func(n int64) { progress.Update(cli.Step{Done: n, Total: d.Total}) })
+	return in.each(func(src *batch.Reader) error {
+		own := &granted{src, func() error { return grant(ctx, conn, d) }}
+		return conn.Batches.Submit(ctx, d, own, func(n int64) { progress.Update(cli.Step{Done: n, Total: d.Total}) })
 	})
 }
 

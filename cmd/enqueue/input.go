@@ -68,7 +68,7 @@ func (in *input) close() {
 }
 
 // each reads the requests once.
-func (in *input) each(read func(batch.Source) error) error {
+func (in *input) each(read func(*batch.Reader) error) error {
 	f, err := os.Open(in.path)
 	if err != nil {
 		return fmt.Errorf("open requests: %w", err)
@@ -85,8 +85,17 @@ func (in *input) each(read func(batch.Source) error) error {
 
 // validate checks every line and returns what there is.
 func (in *input) validate() (sum batch.Summary, err error) {
-	err = in.each(func(src batch.Source) error {
+	err = in.each(func(src *batch.Reader) error {
 		sum, err = batch.Validate(src)
+		return err
+	})
+	return sum, err
+}
+
+// weigh is validate that also weighs the lines.
+func (in *input) weigh(s *scale) (sum batch.Summary, err error) {
+	err = in.each(func(src *batch.Reader) error {
+		sum, err = batch.Validate(weighed{src, s})
 		return err
 	})
 	return sum, err

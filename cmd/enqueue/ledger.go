@@ -105,7 +105,7 @@ type entry struct {
 // newLedger reads the requests.
 func newLedger(in *input, lines int64) (*ledger, error) {
 	l := &ledger{lines: make(map[string]entry, lines)}
-	err := in.each(func(src batch.Source) error {
+	err := in.each(func(src *batch.Reader) error {
 		for {
 			line, _, err := src.Next()
 			if errors.Is(err, io.EOF) {

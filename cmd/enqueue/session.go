@@ -126,7 +126,7 @@ func (s *session) resume(ctx context.Context, id string) error {
 func (s *session) submit(ctx context.Context, id string) error {
 	sum := s.sum
 	if s.ledger.done.lines > 0 {
-		err := s.in.each(func(src batch.Source) (err error) {
+		err := s.in.each(func(src *batch.Reader) (err error) {
 			sum, err = batch.Validate(open{src, s.ledger})
 			return err
 		})
@@ -136,7 +136,7 @@ func (s *session) submit(ctx context.Context, id string) error {
 	}
 	d := describe(s.queue, s.producer, sum, time.Now())
 	d.ID, d.Again, d.Rehearsal = id, true, s.why.rehearsal
-	return s.in.each(func(src batch.Source) error {
+	return s.in.each(func(src *batch.Reader) error {
 		return s.conn.Batches.Submit(ctx, d, open{src, s.ledger}, nil)
 	})
 }

@@ -92,8 +92,12 @@ func (p *program) printStatus(s batch.Status) error {
 	pairs = append(pairs, [][2]string{
 		{"calls", fmt.Sprintf("%d, and %s", s.Calls, cli.Count(s.Deferrals, "deferral"))},
 		{"cost", cost(s)},
-		{"created", p.Time(s.CreatedAt)},
 	}...)
+	pairs = append(pairs, named("forecast", p.foreseen(s, now))...)
+	if s.Allowance > 0 {
+		pairs = append(pairs, [2]string{"allowance", fmt.Sprintf("%s of its own, granted by %s", cli.Count(s.Allowance, "call"), s.AllowedBy)})
+	}
+	pairs = append(pairs, [2]string{"created", p.Time(s.CreatedAt)})
 	if s.Deadline != nil {
 		pairs = append(pairs, [2]string{"deadline", p.Time(*s.Deadline)})
 	}
@@ -168,6 +172,9 @@ func cost(s batch.Status) string {
 	text := "$" + s.CostUSD.String()
 	if s.WastedUSD > 0 {
 		text += fmt.Sprintf(" ($%s of it wasted)", s.WastedUSD)
+	}
+	if s.BudgetUSD != nil {
+		text += ", of a budget of " + money(*s.BudgetUSD)
 	}
 	return text
 }

@@ -23,6 +23,7 @@ type Conn struct {
 	Batches  *batch.Redis
 	Breakers *breaker.Redis
 	Parks    *limit.ParkRedis
+	Pacer    *limit.Redis
 	Guard    *limit.GuardRedis
 	Keys     []breaker.Key                      // of all models, by key
 	Levels   []breaker.Key                      // of their parents, then of all models
@@ -76,6 +77,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		Batches:  batch.NewRedis(state, batch.Options{}),
 		Breakers: breaker.NewRedis(soon, numbers, opts...),
 		Parks:    limit.NewParkRedis(soon),
+		Pacer:    limit.NewRedis(soon, paceLimits(cfg)),
 		Guard:    limit.NewGuardRedis(soon, guardOptions(cfg, h.guard)),
 		Keys:     keys(cfg),
 		Levels:   levels(keys(cfg)),
