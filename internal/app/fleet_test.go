@@ -25,6 +25,7 @@ func fleetOf() FleetSources {
 				{Producer: "*", Calls: 6000, Limits: limit.GuardLimits{Calls: 24000}},
 				{Producer: "anna", Calls: 4000, Limits: limit.GuardLimits{Calls: 5000}},
 				{Producer: "bert", Calls: 2500, USD: 2e9, Open: true, Limits: limit.GuardLimits{Calls: 5000, USD: 2e9}},
+				{Producer: "carl", Calls: 50, Limits: limit.GuardLimits{Calls: 5000}},
 				{Producer: "nightly", Calls: 1000, USD: 1e9, Limits: limit.GuardLimits{Calls: 5000, USD: 4e9}},
 				{Producer: "unlimited", Calls: 1e6},
 				{Producer: "system", Calls: 3},
