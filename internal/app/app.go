@@ -168,7 +168,7 @@ func (a *App) buildDashboard() error {
 		return err
 	}
 	d, err := dashboard.New(dashboard.Options{
-		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Guards: a.conn.Guard, Keys: a.conn.Levels, Redis: a.conn.Redis,
+		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Guards: a.conn.Guard, Paces: a.conn.Pacer, Keys: a.conn.Levels, Redis: a.conn.Redis,
 		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
 	})
 	if err != nil {
