@@ -20,9 +20,6 @@ type LaterKey struct {
 // Later returns the keys to come. Who brings a behaviour deletes its row.
 func Later() []LaterKey {
 	return []LaterKey{
-		{"models.*.limits.rpm", 0},
-		{"models.*.limits.tpm", 0},
-		{"models.*.limits.concurrency", 0},
 		{"queues.*.hours", ""},
 		{"batches.keep", 168 * time.Hour},
 		{"call_log.keep", 200_000},

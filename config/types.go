@@ -105,13 +105,14 @@ type Price struct {
 	PerCall float64 `yaml:"per_call"`
 }
 
-// Limits are a model's own; 0: none.
+// Limits are what a model's provider allows; 0: it is found out by its refusals and
+// headers. Where both are known, the lower one counts.
 type Limits struct {
 	// Requests a minute.
 	RPM int `yaml:"rpm"`
 	// Tokens a minute.
 	TPM int `yaml:"tpm"`
-	// Calls in flight in the whole fleet.
+	// Calls in flight, of the whole fleet.
 	Concurrency int `yaml:"concurrency"`
 }
 

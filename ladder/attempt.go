@@ -2,7 +2,6 @@ package ladder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,7 +31,9 @@ type attempt struct {
 	first     int // the rung that is the line's first choice
 	calls     int // of this attempt
 	tries     int // on this rung that really failed
-	waits     int // on this rung for a park
+	turn      turn
+	hadLone   bool     // it had its one call without the shared stores
+	leaving   *Leaving // of the last call; nil: the gate knows
 	exhausted bool
 	failed    *provider.Error // the last real failure
 	refusal   *provider.Error // the last reason why a rung was ruled out
@@ -64,6 +65,7 @@ func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
 	if a.out.End == Deferred || a.out.End == Failed {
 		a.out.LastResort = a.lastResort()
 	}
+	a.out.Leaving = a.leaving
 	return a.out
 }
 
@@ -101,14 +103,18 @@ func startOf(r Request, rungs int) int {
 
 // onRung stays on a rung until it ends the attempt or the next one is due.
 func (a *attempt) onRung(r *rung) move {
-	a.tries, a.waits = 0, 0
+	a.tries, a.turn = 0, turn{}
 	a.enter()
-	step := a.tryModel
 	if r.Model == "" {
-		step = a.giveText
+		return a.giveText(r)
 	}
+	if m := a.takeShare(r); m != proceed {
+		return m
+	}
+	defer a.l.share.Give(modelOf(r.key))
+	defer a.giveUp(r)
 	for {
-		if m := step(r); m != again {
+		if m := a.tryModel(r); m != again {
 			return m
 		}
 	}
@@ -116,19 +122,20 @@ func (a *attempt) onRung(r *rung) move {
 
 // tryModel passes the gates and makes one call.
 func (a *attempt) tryModel(r *rung) move {
-	for _, gate := range []func(*rung) move{a.mayGoOn, a.hasTime, a.hasCalls, a.notParked} {
-		if m := gate(r); m != proceed {
+	for _, may := range []func(*rung) move{a.mayGoOn, a.hasTime, a.hasCalls} {
+		if m := may(r); m != proceed {
 			return m
 		}
 	}
-	ticket, m := a.admit(r)
+	_, _ = a.leave() // before the breaker and the pace are asked again; it warns
+	pass, m := a.pass(r)
 	if m != proceed {
 		return m
 	}
-	if m := a.checkpoint(ticket); m != proceed {
+	if m := a.checkpoint(pass); m != proceed {
 		return m
 	}
-	return a.call(r, ticket)
+	return a.call(r, pass)
 }
 
 // giveText answers with the rung's text. A text that this line cannot fill in
@@ -199,47 +206,6 @@ func (l *Ladder) callsLeft(calls []provider.Call, retries int) int {
 	return left
 }
 
-// notParked waits for a park that is worth waiting for: the model's, or that of
-// the service tier which the rung asks for.
-func (a *attempt) notParked(r *rung) move {
-	d, err := a.l.parks.Parked(a.ctx, r.key)
-	if err == nil && d <= 0 && r.lane != r.key {
-		d, err = a.l.parks.Parked(a.ctx, r.lane)
-	}
-	if err != nil {
-		return a.storeFailed(fmt.Errorf("look up park %s: %w", r.key.Model, err))
-	}
-	if d <= 0 {
-		return proceed
-	}
-	return a.waitPark(r, d)
-}
-
-// waitPark decides where a line waits for a parked model: while its patience
-// lasts, in the attempt if the wait is short, else in the queue; then, and where
-// something failed already so that a retry is at stake, on the next rung.
-func (a *attempt) waitPark(r *rung, d time.Duration) move {
-	now := a.l.now()
-	if a.out.Progress.FirstLimited.IsZero() {
-		a.out.Progress.FirstLimited = now
-	}
-	ends := now.Add(d)
-	patient := !ends.After(a.out.Progress.FirstLimited.Add(a.l.patience))
-	limit := a.callsEnd(r)
-	inTime := limit.IsZero() || ends.Before(limit)
-	if patient && inTime && d < inlineWait && a.waits < inlineWaits {
-		a.waits++
-		return a.sleep(d)
-	}
-	a.wait(Wait{Model: r.key.Model, Reason: ReasonLimited, Until: ends})
-	a.noteSkip(r, "rate-limited until "+stamp(ends))
-	if patient && inTime && a.failed == nil {
-		a.out.End = Deferred
-		return end
-	}
-	return next
-}
-
 // sleep waits in the attempt; Stop ends it early, and the gates say how it goes on.
 func (a *attempt) sleep(d time.Duration) move {
 	ctx, cancel := context.WithCancel(a.ctx)
@@ -261,34 +227,6 @@ func (a *attempt) sleep(d time.Duration) move {
 	return again
 }
 
-// admit asks the breaker.
-func (a *attempt) admit(r *rung) (breaker.Ticket, move) {
-	ticket, err := a.once(r)
-	var open *breaker.OpenError
-	switch {
-	case err == nil:
-		return ticket, proceed
-	case !errors.As(err, &open):
-		return ticket, a.storeFailed(fmt.Errorf("ask breaker %s: %w", r.key.Model, err))
-	}
-	now := a.l.now()
-	if a.r.NoProbe {
-		if ticket, m := a.standIn(r); m != next {
-			return ticket, m
-		}
-	}
-	if a.out.Progress.FirstRefused.IsZero() {
-		a.out.Progress.FirstRefused = now
-	}
-	w := Wait{Model: r.key.Model, Reason: ReasonBreaker}
-	if open.RetryAfter > 0 {
-		w.Until = now.Add(open.RetryAfter)
-	}
-	a.wait(w)
-	a.l.observer.Avoided(r.key)
-	return ticket, a.skip(r, whyOpen(open))
-}
-
 // whyOpen says which breaker refuses, why, and until when.
 func whyOpen(e *breaker.OpenError) string {
 	why := "its breaker is open"
@@ -305,12 +243,12 @@ func whyOpen(e *breaker.OpenError) string {
 }
 
 // checkpoint writes the calls so far before a further one.
-func (a *attempt) checkpoint(t breaker.Ticket) move {
+func (a *attempt) checkpoint(p Pass) move {
 	if a.calls == 0 {
 		return proceed
 	}
 	if err := a.j.Checkpoint(a.ctx, a.out.Progress); err != nil {
-		a.release(t)
+		a.unsent(p, nil)
 		return a.interrupt(err)
 	}
 	return proceed

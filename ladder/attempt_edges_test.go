@@ -14,12 +14,16 @@ import (
 )
 
 func TestUnreachableStoreDefersUnspent(t *testing.T) {
-	for _, where := range []string{"breakers", "parks"} {
+	for _, where := range []string{"breakers", "pace", "guard"} {
 		b := setup(t, "a", "b")
-		if where == "breakers" {
-			b.breakers.down = errors.New("connection refused")
-		} else {
-			b.parks.down = errors.New("connection refused")
+		down := errors.New("connection refused")
+		switch where {
+		case "breakers":
+			b.breakers.down = down
+		case "pace":
+			b.pace.down = down
+		default:
+			b.guard.down = down
 		}
 		out := b.attempt(2, "a", "b")
 		wantEnd(t, out, Deferred, "")
@@ -94,7 +98,7 @@ func TestCase1_AGoexitOfTheAdapterReleasesItsTicket(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.Attempt(context.Background(), line(), b.journal)
+		l.whole(context.Background(), line(), b.journal)
 	}()
 	<-done
 	b.settled()
@@ -104,10 +108,10 @@ func TestCase1_AGoexitOfTheAdapterReleasesItsTicket(t *testing.T) {
 func TestAReportThatFailsIsLogged(t *testing.T) {
 	b := setup(t, "a")
 	l := b.ladder(nightly(2, "a"))
-	l.breakers = lostReports{b.breakers}
-	out := l.Attempt(context.Background(), line(), b.journal)
+	l.gate = b.gate(lostReports{b.breakers})
+	out := l.whole(context.Background(), line(), b.journal)
 	wantEnd(t, out, Answered, "")
-	if !strings.Contains(b.log.String(), "report to breaker failed") {
+	if !strings.Contains(b.log.String(), "is not told to its breaker") {
 		t.Error("not logged")
 	}
 }
@@ -199,7 +203,7 @@ func TestNewNamesEveryProblem(t *testing.T) {
 	_, err := New(Options{Ladder: config.Ladder{Name: "n", Rungs: []config.Rung{
 		{Model: "p/none"}, {Text: "{{.metadata"}, {Text: "{{nofunc}}"},
 	}}})
-	for _, want := range []string{`ladder "n"`, "rung 1", `"p/none" is not configured`, "rung 2", "rung 3", "nofunc", "breakers"} {
+	for _, want := range []string{`ladder "n"`, "rung 1", `"p/none" is not configured`, "rung 2", "rung 3", "nofunc", "gate"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}

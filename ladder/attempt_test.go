@@ -154,7 +154,7 @@ func TestCase18_AHardConditionIsOneCallAndOpensTheBreaker(t *testing.T) {
 
 func parked(b *bundle) []string {
 	var out []string
-	for k := range b.parks.until {
+	for k := range b.pace.until {
 		out = append(out, k)
 	}
 	return out

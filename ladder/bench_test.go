@@ -13,6 +13,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -20,14 +21,6 @@ import (
 type caller struct {
 	name string
 	call func() error
-}
-
-// unparked is a store of parks in which no model ever is.
-type unparked struct{}
-
-func (unparked) Parked(context.Context, breaker.Key) (time.Duration, error) { return 0, nil }
-func (unparked) Park(context.Context, breaker.Key, time.Duration) (time.Duration, error) {
-	return 0, nil
 }
 
 // ours is a ladder of one rung over the real adapter, with breakers in memory.
@@ -42,7 +35,10 @@ func ours(b *testing.B, base string) caller {
 	l, err := New(Options{
 		Ladder: config.Ladder{Name: "nightly", Rungs: []config.Rung{{Model: "p/a", Tries: 1}}},
 		Models: map[string]config.Model{"p/a": m}, Callers: map[string]Caller{"p/a": adapter},
-		Breakers: breaker.NewMemory(func(breaker.Key) breaker.Settings { return settings }, nil), Parks: unparked{},
+		Gate: StoreGate{
+			Breakers: breaker.NewMemory(func(breaker.Key) breaker.Settings { return settings }, nil),
+			Pacer:    limit.NewMemory(nil, nil), Guard: &fakeGuard{out: map[string]limit.Charge{}},
+		},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -50,7 +46,7 @@ func ours(b *testing.B, base string) caller {
 	r := line()
 	r.Body = []byte(benchBody)
 	return caller{"ladder", func() error {
-		out := l.Attempt(context.Background(), r, &fakeJournal{})
+		out := l.whole(context.Background(), r, &fakeJournal{})
 		if out.End != Answered || len(out.Answer.Response.Body) < 5*benchWords || out.Answer.Usage.OutputTokens != benchWords {
 			return fmt.Errorf("ended in %d: %s %s", out.End, out.Message, out.Answer.Response.Body)
 		}

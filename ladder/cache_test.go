@@ -367,6 +367,6 @@ func TestCache_StoppedMeanwhile(t *testing.T) {
 	l := b.ladder(kept("a"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantEnd(t, l.Attempt(ctx, line(), b.journal), Interrupted, "")
+	wantEnd(t, l.whole(ctx, line(), b.journal), Interrupted, "")
 	same(t, "log", b.log.String(), "")
 }

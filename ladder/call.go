@@ -2,7 +2,6 @@ package ladder
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,30 +11,32 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
 // maxCooldown bounds a Retry-After where a model's breaker does not.
 const maxCooldown = 5 * time.Minute
 
-// call makes one call under a ticket, puts it on record, reports it, and says
-// what it means for the line.
-func (a *attempt) call(r *rung, t breaker.Ticket) move {
-	sent := false
+// call makes one call under a pass, puts it on record, and says what it means
+// for the line. What the gate hears of it is for whoever comes next: the attempt
+// before its next step, or the end of the attempt.
+func (a *attempt) call(r *rung, p Pass) move {
+	known := false
 	defer func() {
 		// A panic or Goexit in the adapter: nothing is known of the call, and
-		// the ticket must not stay out.
-		if !sent {
-			a.release(t)
+		// the ticket must not stay out. To the guard it counts as sent.
+		if !known {
+			a.left(p, Exit{Result: limit.Result{Kind: limit.Unclear}})
 		}
 	}()
-	req, cut := a.request(r, t)
+	req, cut := a.request(r, p.Ticket)
 	v := a.shape(r, &req)
 	started := a.l.now()
-	vouched := a.vouch(t)
+	vouched := a.vouch(p)
 	ans, err := invoke(a.ctx, r.caller, req)
 	took := a.l.now().Sub(started)
-	reported := vouched()
+	x := Exit{Vouched: vouched()}
 	if isPanic(err) {
 		a.l.log.ErrorContext(a.ctx, "adapter panicked", a.attrs(r, "error", err, "stack", stack(err))...)
 	}
@@ -50,14 +51,12 @@ func (a *attempt) call(r *rung, t breaker.Ticket) move {
 			e = f.err(ans)
 		}
 	}
-	a.record(r, t, started, took, ans, e)
+	a.record(r, p.Ticket, started, took, ans, e)
 	if isPanic(err) {
 		return a.fail(e)
 	}
-	sent = true
-	if !reported {
-		a.report(t, e, took)
-	}
+	known = true
+	a.exit(r, p, x, took, ans, e)
 	if e == nil || f != nil {
 		a.formatAnswered(r, v)
 	}
@@ -81,7 +80,7 @@ func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut 
 	req = provider.Request{
 		Endpoint: a.r.Endpoint, Model: r.model.Name, Body: a.r.Body, Set: r.Set, Drop: r.Drop,
 		IdempotencyKey: a.idempotencyKey(r, variant{}),
-		Timeout:        cmp.Or(max(r.model.Timeout, 0), fallbackTimeout),
+		Timeout:        a.timeout(r),
 		FirstToken:     silence(r.model), Idle: cmp.Or(max(r.model.Idle, 0), fallbackSilence),
 	}
 	if t.Lease > 0 { // a probe that has not begun to answer by then is lost
@@ -93,6 +92,11 @@ func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut 
 		}
 	}
 	return req, cut
+}
+
+// timeout is how long a call to the rung's model may take in all.
+func (a *attempt) timeout(r *rung) time.Duration {
+	return cmp.Or(max(r.model.Timeout, 0), fallbackTimeout)
 }
 
 // The limits of a model that has none: the default timeout, and the longest of
@@ -160,9 +164,8 @@ func statusOf(ans provider.Answer, e *provider.Error) int {
 	return ans.StatusCode
 }
 
-// report tells the breaker, on a context that outlives the attempt's. A report
-// that is lost costs a breaker one outcome, or a probe its lease: never the line.
-func (a *attempt) report(t breaker.Ticket, e *provider.Error, took time.Duration) {
+// exit notes what the gate is to hear of the last call.
+func (a *attempt) exit(r *rung, p Pass, x Exit, took time.Duration, ans provider.Answer, e *provider.Error) {
 	rep := evidence(e, took)
 	switch {
 	case a.guard == nil: // nobody looked
@@ -171,25 +174,13 @@ func (a *attempt) report(t breaker.Ticket, e *provider.Error, took time.Duration
 	case e.Kind == provider.InvalidOutput:
 		rep.Output = breaker.InvalidOutput
 	}
-	a.l.router.observe(t.Key, rep)
-	a.tell(t, rep)
-}
-
-func (a *attempt) tell(t breaker.Ticket, rep breaker.Report) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
-	defer cancel()
-	if err := a.l.breakers.Report(ctx, t, rep); err != nil {
-		a.l.log.WarnContext(ctx, "report to breaker failed", "model", t.Key.Model, "error", err)
+	if !x.Vouched {
+		a.l.router.observe(p.Key, rep)
+		x.Report = &rep
 	}
-}
-
-// release gives back a ticket whose call was not sent, or never came back.
-func (a *attempt) release(t breaker.Ticket) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
-	defer cancel()
-	if err := a.l.breakers.Release(ctx, t); err != nil {
-		a.l.log.WarnContext(ctx, "release of a breaker's ticket failed", "model", t.Key.Model, "error", err)
-	}
+	x.Result = result(r.lane, took, ans, e)
+	x.USD = a.out.Progress.Calls[len(a.out.Progress.Calls)-1].Cost
+	a.leaving = a.newLeaving(p, x)
 }
 
 func (a *attempt) answer(r *rung, ans provider.Answer, output json.RawMessage) move {

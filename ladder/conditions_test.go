@@ -52,14 +52,14 @@ func TestAfterCountsFromTheFirstRefusalOfABreaker(t *testing.T) {
 // A rate limit is no refusal that `after` counts from, and neither is a failure.
 func TestAfterDoesNotCountRateLimitsOrFailures(t *testing.T) {
 	b := setup(t, "a", "b")
-	b.parks.until["p/a"] = epoch.Add(time.Hour)
+	b.pace.until["p/a"] = epoch.Add(time.Hour)
 	l := climbing(b, modelRung("a", 0), modelRung("b", time.Second))
 	r := line()
 	out := b.run(l, r)
 	wantEnd(t, out, Deferred, "")
 	equal(t, "waits", out.Waits, []Wait{{"p/a", ReasonLimited, epoch.Add(time.Hour)}})
 
-	delete(b.parks.until, "p/a")
+	delete(b.pace.until, "p/a")
 	b.script("a", down())
 	for range 3 {
 		b.pass(time.Hour)
@@ -208,7 +208,7 @@ func TestAStopDuringACallAtTheMarginIsNoText(t *testing.T) {
 	}
 	r := line()
 	r.Deadline, r.Margin = epoch.Add(90*time.Second), time.Minute
-	out := climbing(b, modelRung("a", 0), sorry).Attempt(ctx, r, b.journal)
+	out := climbing(b, modelRung("a", 0), sorry).whole(ctx, r, b.journal)
 	wantEnd(t, out, Interrupted, "")
 }
 

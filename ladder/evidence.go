@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightshift/breaker"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -37,23 +38,24 @@ const (
 type meaning struct {
 	evidence breaker.Outcome
 	hard     bool // opens the breaker at once
+	pace     limit.ResultKind
 	verdict  verdict
 }
 
-// meanings is the one place that says what a failed call means, for the breaker
-// and for the line. Which level a hard condition opens is its error's scope.
+// meanings is the one place that says what a failed call means, for the breaker,
+// for the pace and for the line. Which level a hard condition opens is its error's scope.
 var meanings = map[provider.Kind]meaning{
-	provider.OK:              {evidence: breaker.Success},
-	provider.Unavailable:     {evidence: breaker.Failure, verdict: repeatOrNext},
-	provider.Timeout:         {evidence: breaker.Failure, verdict: repeatOrNext},
-	provider.RateLimited:     {evidence: breaker.Limited, verdict: limited},
-	provider.QuotaExhausted:  {evidence: breaker.Failure, hard: true, verdict: nextRung},
-	provider.Misconfigured:   {evidence: breaker.Failure, hard: true, verdict: nextRung},
-	provider.InvalidRequest:  {evidence: breaker.None, verdict: refused},
-	provider.ContextExceeded: {evidence: breaker.None, verdict: tooLong},
-	provider.ContentFiltered: {evidence: breaker.None, verdict: filtered},
-	provider.InvalidOutput:   {evidence: breaker.None, verdict: unusable},
-	provider.Canceled:        {evidence: breaker.None, verdict: stopped},
+	provider.OK:              {evidence: breaker.Success, pace: limit.Passed},
+	provider.Unavailable:     {evidence: breaker.Failure, pace: limit.Unclear, verdict: repeatOrNext},
+	provider.Timeout:         {evidence: breaker.Failure, pace: limit.Unclear, verdict: repeatOrNext},
+	provider.RateLimited:     {evidence: breaker.Limited, pace: limit.Limited, verdict: limited},
+	provider.QuotaExhausted:  {evidence: breaker.Failure, pace: limit.Unclear, hard: true, verdict: nextRung},
+	provider.Misconfigured:   {evidence: breaker.Failure, pace: limit.Unclear, hard: true, verdict: nextRung},
+	provider.InvalidRequest:  {evidence: breaker.None, pace: limit.Passed, verdict: refused},
+	provider.ContextExceeded: {evidence: breaker.None, pace: limit.Passed, verdict: tooLong},
+	provider.ContentFiltered: {evidence: breaker.None, pace: limit.Passed, verdict: filtered},
+	provider.InvalidOutput:   {evidence: breaker.None, pace: limit.Passed, verdict: unusable},
+	provider.Canceled:        {evidence: breaker.None, pace: limit.Unclear, verdict: stopped},
 }
 
 // evidence is the report on a call that took so long: what it says about the
@@ -68,6 +70,22 @@ func evidence(e *provider.Error, took time.Duration) breaker.Report {
 		r.Scope = breaker.ScopeParent
 	}
 	return r
+}
+
+// result is what a call says about the model's limits.
+func result(lane string, took time.Duration, ans provider.Answer, e *provider.Error) limit.Result {
+	usage, told := ans.Usage, ans.RateLimit
+	res := limit.Result{Kind: limit.Passed, Latency: took}
+	if e != nil {
+		usage, told = e.Usage, e.RateLimit
+		res.Kind, res.RetryAfter = meanings[e.Kind].pace, e.RetryAfter
+		if e.Tier {
+			res.Lane = lane // other tiers of the model may have room
+		}
+	}
+	res.Told = limit.Told{Requests: limit.Budget(told.Requests), Tokens: limit.Budget(told.Tokens)}
+	res.Tokens = usage.InputTokens + usage.OutputTokens
+	return res
 }
 
 // classified returns a call's error as a classified one, with the kind that it

@@ -34,8 +34,8 @@ func setupFamilies(t *testing.T) (b *bundle, l *Ladder, openai, anthropic *sim.S
 	t.Cleanup(second.Close)
 	l, err := New(Options{
 		Ladder: nightly(1, "gpt", "claude"), Models: b.models, Callers: map[string]Caller{"p/gpt": first, "p/claude": second},
-		Breakers: breaker.NewMemory(func(breaker.Key) breaker.Settings { return breaker.Settings{Window: 20, Failures: 10} }, b.Now),
-		Parks:    b.parks, Sleeper: b, Now: b.Now, Observer: b,
+		Gate:    b.gate(breaker.NewMemory(func(breaker.Key) breaker.Settings { return breaker.Settings{Window: 20, Failures: 10} }, b.Now)),
+		Sleeper: b, Now: b.Now, Observer: b,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestALineFallsFromOneFamilyToTheOther(t *testing.T) {
 	}
 	r := line()
 	r.Body = json.RawMessage(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"grüß dich"}],"temperature":0.2,"max_tokens":50,"metadata":{"k":"v"}}`)
-	out := l.Attempt(context.Background(), r, b.journal)
+	out := l.whole(context.Background(), r, b.journal)
 	wantEnd(t, out, Answered, "")
 	var body struct {
 		Object, Model string
@@ -86,15 +86,15 @@ func TestAFieldOfOneFamilyRulesOutARungOfTheOther(t *testing.T) {
 	t.Cleanup(second.Close)
 	l, err := New(Options{
 		Ladder: nightly(1, "claude", "gpt"), Models: b.models, Callers: map[string]Caller{"p/claude": first, "p/gpt": second},
-		Breakers: breaker.NewMemory(func(breaker.Key) breaker.Settings { return breaker.Settings{Window: 20, Failures: 10} }, b.Now),
-		Parks:    b.parks, Sleeper: b, Now: b.Now, Observer: b,
+		Gate:    b.gate(breaker.NewMemory(func(breaker.Key) breaker.Settings { return breaker.Settings{Window: 20, Failures: 10} }, b.Now)),
+		Sleeper: b, Now: b.Now, Observer: b,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := line()
 	r.Body = json.RawMessage(`{"messages":[{"role":"user","content":"x"}],"seed":7}`)
-	out := l.Attempt(context.Background(), r, b.journal)
+	out := l.whole(context.Background(), r, b.journal)
 	wantEnd(t, out, Answered, "")
 	same(t, "model", out.Answer.Model, "p/gpt")
 	same(t, "requests to Anthropic's API", anthropic.Counts().Calls, int64(0))

@@ -1,9 +1,9 @@
 package ladder
 
 import (
-	"context"
 	"time"
 
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -13,7 +13,7 @@ func (a *attempt) judge(r *rung, e *provider.Error) move {
 	case repeatOrNext:
 		return a.repeat(r, e)
 	case limited:
-		return a.park(r, e)
+		return a.limited(r, e)
 	case refused:
 		if unsupported(e) {
 			return a.ruleOut(e, r.index)
@@ -52,6 +52,7 @@ func (a *attempt) repeat(r *rung, e *provider.Error) move {
 	if m := a.mayGoOn(r); m != proceed {
 		return m
 	}
+	_, _ = a.leave() // the breaker hears of it before the pause; it warns
 	return a.sleep(pause)
 }
 
@@ -74,23 +75,25 @@ func (a *attempt) fail(e *provider.Error) move {
 	return next
 }
 
-// park keeps the whole fleet away from a model that answered 429. The call said
+// limited follows a 429, which parks the model for the whole fleet. The call said
 // nothing about the model's health and spends no try.
-func (a *attempt) park(r *rung, e *provider.Error) move {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), reportTimeout)
-	defer cancel()
-	key := r.key
-	if e.Tier {
-		key = r.lane // other tiers of the model may have room
-	}
-	d, err := a.l.parks.Park(ctx, key, e.RetryAfter)
-	if err != nil {
-		a.l.log.WarnContext(ctx, "park failed", a.attrs(r, "error", err)...)
-	}
+func (a *attempt) limited(r *rung, e *provider.Error) move {
+	a.firstLimited()
+	a.turn.limited++
+	parked, err := a.leave()
 	if m := a.mayGoOn(r); m != proceed {
 		return m
 	}
-	return a.waitPark(r, max(d, e.RetryAfter, minPark))
+	wait := max(parked, e.RetryAfter, minPark)
+	switch {
+	case a.turn.limited > inlineWaits:
+	case err == nil:
+		return again // the gate says how long
+	case wait <= a.placePatience(r):
+		a.turn.waits++
+		return a.sleep(wait)
+	}
+	return a.refuse(r, limit.Slot{Verdict: limit.Refuse, Wait: wait, Reason: limit.ReasonParked})
 }
 
 // minPark is the shortest wait after a 429, whatever the store says: the next

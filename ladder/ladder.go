@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"nightshift/breaker"
 	"nightshift/provider"
 )
 
@@ -15,6 +14,8 @@ type Request struct {
 	Batch      string
 	Line       int64
 	Generation int
+	Producer   string // who submitted the batch, for the guard
+	Queue      string // whose slot the attempt holds
 	CustomID   string
 	Endpoint   string
 	Body       json.RawMessage
@@ -117,6 +118,10 @@ type Outcome struct {
 	Response *Response
 	// Err is why the attempt was interrupted.
 	Err error
+	// Leaving is what the last call has yet to tell breaker, pace and guard: it
+	// rides in the pipeline that writes the outcome, and Leaving.Done must be
+	// called in any case. nil: there is nothing.
+	Leaving *Leaving
 }
 
 // Response is a provider's status and body.
@@ -146,8 +151,12 @@ type Answer struct {
 }
 
 // CodeCallsExhausted is the code of a final error: the line spent its ladder's
-// max_calls. Every other code is a kind of package provider.
+// max_calls.
 const CodeCallsExhausted = "calls_exhausted"
+
+// CodeBudgetExhausted is the code of a final error: the line's batch spent its
+// budget. Every other code is a kind of package provider.
+const CodeBudgetExhausted = "budget_exhausted"
 
 // ErrStopped is Outcome.Err of an attempt that Request.Stop ended.
 var ErrStopped = errors.New("the worker is stopping")
@@ -167,21 +176,6 @@ type Wait struct {
 	Model  string // "" where it is no model's
 	Reason string
 	Until  time.Time // by this process's clock
-}
-
-// Breakers is what an attempt needs of package breaker.
-type Breakers interface {
-	Admit(ctx context.Context, key breaker.Key, opts ...breaker.AdmitOption) (breaker.Ticket, error)
-	Report(ctx context.Context, t breaker.Ticket, r breaker.Report) error
-	Release(ctx context.Context, t breaker.Ticket) error
-}
-
-// Parks is what an attempt needs of package limit.
-type Parks interface {
-	// Parked returns how long the model is still parked; 0: it is not.
-	Parked(ctx context.Context, model breaker.Key) (time.Duration, error)
-	// Park parks the model and returns for how long; retryAfter 0: no header.
-	Park(ctx context.Context, model breaker.Key, retryAfter time.Duration) (time.Duration, error)
 }
 
 // Caller makes one call; it is an adapter of package provider.

@@ -8,6 +8,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -42,7 +43,7 @@ func TestCase22_AStoreThatCannotParkIsNoBusyLoop(t *testing.T) {
 	b := setup(t, "a", "b")
 	b.script("a", tooMany(time.Millisecond))
 	l := b.ladder(nightly(2, "a", "b"))
-	l.parks = forgetful{}
+	l.gate = forgetful{l.gate}
 	out := b.run(l, line())
 	wantEnd(t, out, Deferred, "")
 	same(t, "calls", b.calls("a"), inlineWaits+1)
@@ -51,11 +52,12 @@ func TestCase22_AStoreThatCannotParkIsNoBusyLoop(t *testing.T) {
 	}
 }
 
-type forgetful struct{}
+type forgetful struct{ Gate }
 
-func (forgetful) Parked(context.Context, breaker.Key) (time.Duration, error) { return 0, nil }
-func (forgetful) Park(context.Context, breaker.Key, time.Duration) (time.Duration, error) {
-	return 0, errors.New("gone")
+func (f forgetful) Leave(ctx context.Context, p Pass, x Exit) (time.Duration, error) {
+	x.Result.Kind = limit.Unclear
+	_, err := f.Gate.Leave(ctx, p, x)
+	return 0, errors.Join(err, errors.New("gone"))
 }
 
 func TestCase23_RetryAfter30KeepsEveryoneAwayAndSpendsNothing(t *testing.T) {
@@ -105,7 +107,7 @@ func TestPatienceCountsFromTheFirstRefusal(t *testing.T) {
 		by    string
 	}{{0, "p/a"}, {4 * time.Minute, "p/a"}, {4*time.Minute + 51*time.Second, "p/b"}, {time.Hour, "p/b"}} {
 		b := setup(t, "a", "b")
-		b.parks.until["p/a"] = epoch.Add(10 * time.Second)
+		b.pace.until["p/a"] = epoch.Add(10 * time.Second)
 		r := line()
 		r.Progress.FirstLimited = epoch.Add(-tc.first)
 		out := b.run(b.ladder(nightly(2, "a", "b")), r)
@@ -116,7 +118,7 @@ func TestPatienceCountsFromTheFirstRefusal(t *testing.T) {
 
 func TestParkBeyondPatienceDefersOnTheLastRung(t *testing.T) {
 	b := setup(t, "a")
-	b.parks.until["p/a"] = epoch.Add(time.Hour)
+	b.pace.until["p/a"] = epoch.Add(time.Hour)
 	out := b.attempt(2, "a")
 	wantEnd(t, out, Deferred, "")
 	equal(t, "waits", out.Waits, []Wait{{"p/a", ReasonLimited, epoch.Add(time.Hour)}})
@@ -126,7 +128,7 @@ func TestParkBeyondPatienceDefersOnTheLastRung(t *testing.T) {
 func TestAFailureIsNotSpentOnAPark(t *testing.T) {
 	b := setup(t, "a", "b", "c")
 	b.script("a", down())
-	b.parks.until["p/b"] = epoch.Add(time.Minute)
+	b.pace.until["p/b"] = epoch.Add(time.Minute)
 	out := b.attempt(1, "a", "b", "c")
 	wantEnd(t, out, Answered, "")
 	same(t, "answered by", out.Answer.Model, "p/c")
@@ -134,7 +136,7 @@ func TestAFailureIsNotSpentOnAPark(t *testing.T) {
 
 func TestAParkPastTheDeadlineIsNotWaitedFor(t *testing.T) {
 	b := setup(t, "a", "b")
-	b.parks.until["p/a"] = epoch.Add(20 * time.Second)
+	b.pace.until["p/a"] = epoch.Add(20 * time.Second)
 	r := line()
 	r.Deadline = epoch.Add(15 * time.Second)
 	out := b.run(b.ladder(nightly(1, "a", "b")), r)
@@ -167,7 +169,7 @@ func TestAParkOutlivesTheAttempt(t *testing.T) {
 		cancel()
 		return provider.Answer{}, tooMany(time.Minute)
 	}
-	out := b.ladder(nightly(2, "a")).Attempt(ctx, line(), b.journal)
+	out := b.ladder(nightly(2, "a")).whole(ctx, line(), b.journal)
 	wantEnd(t, out, Interrupted, "")
 	equal(t, "the provider's word stands", kinds(out.Progress), []provider.Kind{provider.RateLimited})
 	equal(t, "evidence", b.breakers.outcomes("a"), []breaker.Outcome{breaker.Limited})

@@ -11,6 +11,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/limit"
 )
 
 // defaultTries is how often a rung is called in one attempt when its
@@ -28,9 +29,13 @@ type Options struct {
 	// Callers holds the adapter of each of these models, by the model's key: a
 	// model may have an endpoint and an API key of its own, so the provider's
 	// name would not do. Models of one endpoint can share an adapter.
-	Callers  map[string]Caller
-	Breakers Breakers
-	Parks    Parks
+	Callers map[string]Caller
+	// Gate is asked before every call.
+	Gate Gate
+	// Share keeps a model from taking all slots of a worker; nil: it may.
+	Share *limit.Share
+	// Degrade has rungs without a price go on while the hourly guard is open.
+	Degrade bool
 	// Prober sends the probes that lines may not be themselves (Request.NoProbe).
 	// nil: as a last resort, such a line is the probe after all.
 	Prober *Prober
@@ -61,8 +66,9 @@ type Ladder struct {
 	nextOnFilter bool // on_filter: next
 	truncates    bool // on_context: truncate
 	rungs        []rung
-	breakers     Breakers
-	parks        Parks
+	gate         Gate
+	share        *limit.Share
+	degrades     bool
 	prober       *Prober
 	router       *Router
 	goal, own    config.Weights // zero: as written
@@ -84,7 +90,7 @@ type rung struct {
 	presets []preset // of a rung without a model
 	model   config.Model
 	key     breaker.Key
-	lane    breaker.Key // what is parked where the rung's service tier alone has no capacity
+	lane    string // the service tier that it asks for, which is parked where it alone has no capacity
 	caller  Caller
 	price   *config.Price
 	cost    float64      // of a typical call, see typical
@@ -107,7 +113,7 @@ func New(o Options) (*Ladder, error) {
 		maxCalls:     o.Ladder.MaxCalls,
 		nextOnFilter: o.Ladder.OnFilter == "next",
 		truncates:    o.Ladder.OnContext == "truncate",
-		breakers:     o.Breakers, parks: o.Parks, prober: o.Prober, router: o.Router, sleeper: o.Sleeper,
+		gate:         o.Gate, share: o.Share, degrades: o.Degrade, prober: o.Prober, router: o.Router, sleeper: o.Sleeper,
 		own: o.Ladder.Weights, demotes: o.Ladder.Quality.Action == "demote", maxInvalid: o.Ladder.Quality.Invalid,
 		now: o.Now, rand: o.Rand, log: o.Logger, observer: o.Observer,
 	}
@@ -172,8 +178,8 @@ func (l *Ladder) keys() []breaker.Key {
 }
 
 func (l *Ladder) checkParts() error {
-	if l.breakers == nil || l.parks == nil {
-		return errors.New("breakers and parks are needed")
+	if l.gate == nil {
+		return errors.New("a gate is needed")
 	}
 	return nil
 }
@@ -198,10 +204,7 @@ func newRung(i int, c config.Rung, o Options) (rung, error) {
 	}
 	r.model = m
 	r.key = breakerKey(c.Model, m)
-	r.lane = r.key
-	if tier, ok := c.Set["service_tier"].(string); ok {
-		r.lane.Model += "#" + tier // no model's key holds that sign
-	}
+	r.lane, _ = c.Set["service_tier"].(string)
 	r.price = m.Price
 	if c.Price != nil {
 		r.price = c.Price

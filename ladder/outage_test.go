@@ -50,13 +50,13 @@ func newNight(t *testing.T, n int, deadline, outage time.Duration) *night {
 	}}
 	var err error
 	b.ladder, err = New(Options{
-		Ladder: c, Models: b.models, Callers: callers, Breakers: b.store, Parks: b.parks,
+		Ladder: c, Models: b.models, Callers: callers, Gate: b.gate(b.store),
 		Sleeper: b, Now: b.Now, Rand: func() float64 { return 0.5 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.prober, err = NewProber(ProberOptions{Models: b.models, Callers: callers, Parks: b.parks, Now: b.Now}); err != nil {
+	if b.prober, err = NewProber(ProberOptions{Models: b.models, Callers: callers, Gate: b.gate(b.breakers), Now: b.Now}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
@@ -91,7 +91,7 @@ func (b *night) run() {
 // step runs one attempt of a line and puts it back as package tasks does.
 func (b *night) step(w *waiting) {
 	b.t.Helper()
-	out := b.ladder.Attempt(context.Background(), w.r, b.journal)
+	out := b.ladder.whole(context.Background(), w.r, b.journal)
 	now, limit := b.Now(), w.r.Deadline
 	if !out.LastResort.IsZero() {
 		limit = out.LastResort

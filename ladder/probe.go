@@ -16,7 +16,7 @@ import (
 type ProberOptions struct {
 	Models   map[string]config.Model
 	Callers  map[string]Caller // by the model's key
-	Parks    Parks
+	Gate     Gate              // counts the probes
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Observer Observer
@@ -34,8 +34,8 @@ type Prober struct {
 
 // NewProber returns a prober, or everything that is wrong with the models' own probes.
 func NewProber(o ProberOptions) (*Prober, error) {
-	if o.Parks == nil {
-		return nil, errors.New("build prober: parks are needed")
+	if o.Gate == nil {
+		return nil, errors.New("build prober: a gate is needed")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -73,10 +73,15 @@ func (p *Prober) Probe(ctx context.Context, t breaker.Ticket) breaker.Report {
 	if !known {
 		return breaker.Report{Outcome: breaker.None, Reason: "the model is not configured"}
 	}
+	sent, err := p.o.Gate.Send(ctx, Sending{Key: key, Call: w.path == "", USD: w.most(), Lease: t.Lease})
+	if err != nil {
+		return breaker.Report{Outcome: breaker.None, Reason: "the probe was not sent: " + err.Error()}
+	}
 	started := p.o.Now()
 	ans, err := w.send(ctx)
 	took := p.o.Now().Sub(started)
 	e := probeError(ctx, err)
+	p.tell(ctx, key, sent, w.exit(took, ans, e))
 	p.o.Observer.Called(CallEvent{
 		Purpose: ForProbe, Scope: t.Scope, Key: key, Latency: took, StatusCode: statusOf(ans, e),
 		Call: newCall(key.Model, w.price, started, took, ans, e),
@@ -86,11 +91,19 @@ func (p *Prober) Probe(ctx context.Context, t breaker.Ticket) breaker.Report {
 		return breaker.Report{Outcome: breaker.None, Reason: err.Error()}
 	}
 	r := evidence(e, took)
-	if e != nil {
-		r.Unfit = refusesProbe(e)
-		p.follow(ctx, key, e)
+	if r.Unfit = e != nil && refusesProbe(e); r.Unfit {
+		p.warnOnce(ctx, key, e)
 	}
 	return r
+}
+
+// tell says what became of a probe, on a context that outlives its own.
+func (p *Prober) tell(ctx context.Context, key breaker.Key, sent func(context.Context, Exit) error, x Exit) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	if err := sent(ctx, x); err != nil {
+		p.o.Logger.WarnContext(ctx, "what became of a probe is not told to pace and guard", "model", key.Model, "error", err)
+	}
 }
 
 // probeError is classified for a probe, whose context ends before its lease.
@@ -108,20 +121,6 @@ func probeError(ctx context.Context, err error) *provider.Error {
 // one: a task's own may show what it can do.
 func refusesProbe(e *provider.Error) bool {
 	return meanings[e.Kind].evidence == breaker.None && e.Kind != provider.Canceled
-}
-
-// follow does what a failed probe asks for beside its report.
-func (p *Prober) follow(ctx context.Context, key breaker.Key, e *provider.Error) {
-	switch {
-	case e.Kind == provider.RateLimited:
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-		defer cancel()
-		if _, err := p.o.Parks.Park(ctx, key, e.RetryAfter); err != nil {
-			p.o.Logger.WarnContext(ctx, "park failed", "model", key.Model, "error", err)
-		}
-	case refusesProbe(e):
-		p.warnOnce(ctx, key, e)
-	}
 }
 
 // refused says that the model refused a probe of ours before.

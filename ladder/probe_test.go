@@ -18,7 +18,7 @@ func (b *bundle) prober() *Prober {
 		callers[k] = v
 	}
 	p, err := NewProber(ProberOptions{
-		Models: b.models, Callers: callers, Parks: b.parks, Now: b.Now, Observer: b, Logger: testLogger(&b.log),
+		Models: b.models, Callers: callers, Gate: b.gate(b.breakers), Now: b.Now, Observer: b, Logger: testLogger(&b.log),
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -75,7 +75,7 @@ func TestWhatAProbeSays(t *testing.T) {
 			Outcome: tc.want, Hard: tc.hard, Reason: string(tc.kind) + ": status 418: m", RetryAfter: 9 * time.Second,
 			Latency: time.Second, Unfit: tc.want == breaker.None && tc.kind != provider.Canceled,
 		})
-		same(t, "parks after "+string(tc.kind), len(b.parks.until), map[bool]int{true: 1}[tc.kind == provider.RateLimited])
+		same(t, "parks after "+string(tc.kind), len(b.pace.until), map[bool]int{true: 1}[tc.kind == provider.RateLimited])
 	}
 }
 

@@ -52,6 +52,17 @@ func newWay(m config.Model, c Caller) (way, error) {
 	return w, nil
 }
 
+// most is about what the probe costs, at most; exit what became of it.
+func (w way) most() provider.USD {
+	return cost(w.price, provider.Usage{InputTokens: probeTokens, OutputTokens: probeTokens})
+}
+
+func (w way) exit(took time.Duration, ans provider.Answer, e *provider.Error) Exit {
+	x := Exit{Result: result("", took, ans, e)}
+	x.USD = newCall("", w.price, time.Time{}, took, ans, e).Cost
+	return x
+}
+
 // send makes the call or gets the path; a panic of the adapter is its error.
 func (w way) send(ctx context.Context) (provider.Answer, error) {
 	if w.path == "" {

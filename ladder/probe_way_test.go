@@ -26,7 +26,7 @@ func ownProbe(t *testing.T, b *bundle, own config.Probe, h http.HandlerFunc) *Pr
 	m.Price = &config.Price{Input: 1, Output: 2, PerCall: 0.5}
 	p, err := NewProber(ProberOptions{
 		Models: map[string]config.Model{"p/a": m}, Callers: map[string]Caller{"p/a": adapter},
-		Parks: b.parks, Now: b.Now, Observer: b, Logger: testLogger(&b.log),
+		Gate: b.gate(b.breakers), Now: b.Now, Observer: b, Logger: testLogger(&b.log),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAHealthPathIsAProbeThatCostsNothing(t *testing.T) {
 		if e.Purpose != ForProbe || e.Scope != breaker.ScopeParent || e.Call.Cost != 0 || e.StatusCode != status {
 			t.Errorf("event of a %d: %+v", status, e)
 		}
-		same(t, "parks", len(b.parks.until), map[bool]int{true: 1}[status == 429])
+		same(t, "parks", len(b.pace.until), map[bool]int{true: 1}[status == 429])
 		same(t, "warnings", strings.Count(b.log.String(), "refuses the probe"), map[bool]int{true: 1}[want.Unfit])
 	}
 }
@@ -112,7 +112,7 @@ func TestAHealthPathNeedsAnAdapterThatCanGet(t *testing.T) {
 	m := b.models["p/a"]
 	m.Probe.Get = "/health"
 	_, err := NewProber(ProberOptions{
-		Models: map[string]config.Model{"p/a": m}, Callers: map[string]Caller{"p/a": b.callers["p/a"]}, Parks: b.parks,
+		Models: map[string]config.Model{"p/a": m}, Callers: map[string]Caller{"p/a": b.callers["p/a"]}, Gate: b.gate(b.breakers),
 	})
 	if err == nil || err.Error() != "probe model p/a by /health: its adapter cannot get a path" {
 		t.Errorf("got %v", err)
@@ -129,7 +129,7 @@ func TestAPanicOfAHealthPathIsNoEvidence(t *testing.T) {
 	m := b.models["p/a"]
 	m.Probe.Get = "/health"
 	p, err := NewProber(ProberOptions{
-		Models: map[string]config.Model{"p/a": m}, Callers: map[string]Caller{"p/a": sick{b.callers["p/a"]}}, Parks: b.parks,
+		Models: map[string]config.Model{"p/a": m}, Callers: map[string]Caller{"p/a": sick{b.callers["p/a"]}}, Gate: b.gate(b.breakers),
 	})
 	if err != nil {
 		t.Fatal(err)

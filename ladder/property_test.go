@@ -33,8 +33,16 @@ func world(t *rapid.T, tb testing.TB) (*bundle, config.Ladder) {
 		b.models["p/"+name] = m
 		b.callers["p/"+name].reply = func(ctx context.Context, n int, r provider.Request) (provider.Answer, error) {
 			k := rapid.SampledFrom(kinds).Draw(t, "kind")
-			if k == provider.OK {
+			switch k {
+			case provider.OK:
 				return answers(ctx, n, r)
+			case provider.Timeout: // silent to its end
+				b.pass(min(r.Timeout, r.FirstToken) - time.Second)
+				e := &provider.Error{Kind: k}
+				if r.FirstToken < r.Timeout {
+					e.Err = provider.ErrStalled
+				}
+				return provider.Answer{}, e
 			}
 			after := time.Duration(rapid.IntRange(0, 60).Draw(t, "retry-after")) * time.Second
 			return provider.Answer{}, &provider.Error{Kind: k, StatusCode: 400, RetryAfter: after, Parameter: rapid.SampledFrom([]string{"", "seed"}).Draw(t, "parameter")}
@@ -43,7 +51,7 @@ func world(t *rapid.T, tb testing.TB) (*bundle, config.Ladder) {
 		case 0:
 			b.open(name, time.Duration(rapid.IntRange(0, 100).Draw(t, "open for"))*time.Second)
 		case 1:
-			b.parks.until["p/"+name] = epoch.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "parked for")) * time.Second)
+			b.pace.until["p/"+name] = epoch.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "parked for")) * time.Second)
 		}
 		r := config.Rung{Model: "p/" + name, Tries: rapid.IntRange(1, 3).Draw(t, "tries")}
 		if i > 0 {
@@ -75,7 +83,7 @@ func TestAttemptProperties(t *testing.T) {
 		l := b.ladder(c)
 		for range rapid.IntRange(1, 8).Draw(rt, "attempts") {
 			before := len(r.Progress.Calls)
-			out := l.Attempt(context.Background(), r, b.journal)
+			out := l.whole(context.Background(), r, b.journal)
 			checkOutcome(rt, b, c, r, out)
 			checkDeadline(rt, b, c, r, out)
 			if out.End == Failed {

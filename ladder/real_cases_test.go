@@ -59,7 +59,7 @@ func TestCase18_QuotaOpensTheProviderAtOnce(t *testing.T) {
 		same(t, "requests to a", b.hits("a"), 1)
 		same(t, "requests to b, of the same key", b.hits("b"), 0)
 		same(t, "requests to c", b.hits("c"), 3)
-		same(t, "parks", len(b.parks.until), 0)
+		same(t, "parks", len(b.pace.until), 0)
 		parent := b.listed(keyA.Parent())
 		same(t, "state of the provider", parent.State, breaker.Open)
 		same(t, "it stays open for", parent.Until.Sub(b.Now()), 5*time.Minute)

@@ -19,7 +19,7 @@ func TestCase19_RealRefusalIsShortened(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := talk("", "system:20", "user:100", "assistant:100", "user:first", "assistant:100", "user:last")
-	out := b.ladder.Attempt(context.Background(), r, b.journal)
+	out := b.ladder.whole(context.Background(), r, b.journal)
 	wantEnd(t, out, Answered, "")
 	same(t, "truncated", out.Answer.Truncated, 1)
 	equal(t, "kinds", kinds(out.Progress), []provider.Kind{provider.ContextExceeded, provider.OK})

@@ -70,7 +70,7 @@ func TestCase16_17_RealOnBothAPIs(t *testing.T) {
 		same(t, "failures", b.status("a").Failures, 2)
 	})
 	overBothAPIs(t, nightly(2, "a", "b"), fails(sim.Fault{Kind: sim.Refusal}), func(t *testing.T, b *realBundle) {
-		wantEnd(t, b.ladder.Attempt(context.Background(), line(), b.journal), Final, "content_filtered")
+		wantEnd(t, b.ladder.whole(context.Background(), line(), b.journal), Final, "content_filtered")
 		same(t, "results", b.status("a").Results, 0)
 		same(t, "requests to the other", b.hits("b"), 0)
 	})

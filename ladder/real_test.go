@@ -58,13 +58,13 @@ func (b *realBundle) build(c config.Ladder) {
 	b.t.Helper()
 	var err error
 	b.prober, err = NewProber(ProberOptions{
-		Models: b.models, Callers: b.callers, Parks: b.parks, Now: b.Now, Observer: b, Logger: testLogger(&b.log),
+		Models: b.models, Callers: b.callers, Gate: b.gate(b.store), Now: b.Now, Observer: b, Logger: testLogger(&b.log),
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.ladder, err = New(Options{
-		Ladder: c, Models: b.models, Callers: b.callers, Breakers: b.store, Parks: b.parks, Prober: b.prober,
+		Ladder: c, Models: b.models, Callers: b.callers, Gate: b.gate(b.store), Prober: b.prober,
 		Sleeper: b, Now: b.Now, Rand: func() float64 { return 0 }, Observer: b,
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *realBundle) fault(name string, k sim.Kind) {
 func (b *realBundle) hits(name string) int { return int(b.sim.Counts().Models[name].Calls) }
 
 func (b *realBundle) attempt() Outcome {
-	return b.ladder.Attempt(context.Background(), line(), b.journal)
+	return b.ladder.whole(context.Background(), line(), b.journal)
 }
 
 func (b *realBundle) status(name string) breaker.Status {
@@ -117,7 +117,7 @@ func TestCase14_24_RealBreakersOpenAndTheLineWaits(t *testing.T) {
 	wantEnd(t, b.attempt(), Failed, "unavailable") // the third failure opens each
 	r := line()
 	r.Retries = 0
-	out := b.ladder.Attempt(context.Background(), r, b.journal)
+	out := b.ladder.whole(context.Background(), r, b.journal)
 	wantEnd(t, out, Deferred, "")
 	same(t, "waits", len(out.Waits), 2)
 	same(t, "requests to a", b.hits("a"), 3)
@@ -221,13 +221,13 @@ func TestAStoreThatHangsOnAReportHoldsTheSlotForSecondsOnly(t *testing.T) {
 		b := setup(t, "a")
 		l, err := New(Options{
 			Ladder: nightly(1, "a"), Models: b.models, Callers: map[string]Caller{"p/a": b.callers["p/a"]},
-			Breakers: hanging{b.breakers}, Parks: b.parks,
+			Gate: b.gate(hanging{b.breakers}),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		started := time.Now()
-		wantEnd(t, l.Attempt(t.Context(), line(), b.journal), Answered, "")
+		wantEnd(t, l.whole(t.Context(), line(), b.journal), Answered, "")
 		same(t, "held", time.Since(started), reportTimeout)
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -31,7 +32,8 @@ type bundle struct {
 	onSleep  func()
 	models   map[string]config.Model
 	breakers *fakeBreakers
-	parks    *fakeParks
+	pace     *fakePace
+	guard    *fakeGuard
 	callers  map[string]*fakeCaller
 	journal  *fakeJournal
 	cache    AnswerStore
@@ -45,7 +47,8 @@ type bundle struct {
 func setup(t testing.TB, names ...string) *bundle {
 	b := &bundle{t: t, now: epoch, models: map[string]config.Model{}, callers: map[string]*fakeCaller{}}
 	b.breakers = &fakeBreakers{open: map[string]*breaker.OpenError{}, reports: map[string][]breaker.Report{}, out: map[uint64]bool{}}
-	b.parks = &fakeParks{b: b, until: map[string]time.Time{}}
+	b.pace = &fakePace{b: b, until: map[string]time.Time{}, out: map[string]limit.Ask{}}
+	b.guard = &fakeGuard{out: map[string]limit.Charge{}}
 	b.journal = &fakeJournal{}
 	for _, n := range names {
 		b.add(n)
@@ -81,7 +84,7 @@ func (b *bundle) ladder(c config.Ladder) *Ladder {
 		callers[k] = v
 	}
 	l, err := New(Options{
-		Ladder: c, Models: b.models, Callers: callers, Breakers: b.breakers, Parks: b.parks,
+		Ladder: c, Models: b.models, Callers: callers, Gate: b.gate(b.breakers),
 		Cache: b.cache, Sleeper: b, Now: b.Now, Rand: func() float64 { return 0.5 }, Observer: b, Logger: testLogger(&b.log),
 	})
 	if err != nil {
@@ -98,7 +101,7 @@ func (b *bundle) attempt(tries int, names ...string) Outcome {
 
 func (b *bundle) run(l *Ladder, r Request) Outcome {
 	b.t.Helper()
-	out := l.Attempt(context.Background(), r, b.journal)
+	out := l.whole(context.Background(), r, b.journal)
 	b.settled()
 	return out
 }
@@ -108,6 +111,12 @@ func (b *bundle) settled() {
 	b.t.Helper()
 	for id := range b.breakers.out {
 		b.t.Errorf("ticket %d was neither reported nor released", id)
+	}
+	for id := range b.pace.out {
+		b.t.Errorf("slot or place %s was neither settled nor given back", id)
+	}
+	for id, c := range b.guard.out {
+		b.t.Errorf("charge %s of %s was neither settled nor given back", id, c.Producer)
 	}
 }
 
@@ -239,30 +248,6 @@ func (f *fakeBreakers) outcomes(name string) []breaker.Outcome {
 		out = append(out, r.Outcome)
 	}
 	return out
-}
-
-// fakeParks parks by the rule of package limit: 1 s, doubling, the later wins.
-type fakeParks struct {
-	b     *bundle
-	until map[string]time.Time
-	count int
-	down  error
-}
-
-func (f *fakeParks) Parked(_ context.Context, k breaker.Key) (time.Duration, error) {
-	return max(0, f.until[k.Model].Sub(f.b.Now())), f.down
-}
-
-func (f *fakeParks) Park(ctx context.Context, k breaker.Key, after time.Duration) (time.Duration, error) {
-	if err := errors.Join(f.down, ctx.Err()); err != nil {
-		return 0, err
-	}
-	if after == 0 {
-		after = min(time.Minute, time.Second<<f.count)
-		f.count++
-	}
-	f.until[k.Model] = later(f.until[k.Model], f.b.Now().Add(after))
-	return f.until[k.Model].Sub(f.b.Now()), nil
 }
 
 // fakeJournal keeps how many calls each checkpoint wrote.

@@ -23,7 +23,7 @@ func TestSkippedRungsSayWhy(t *testing.T) {
 	b := setup(t, "open", "parent", "parked", "later", "ruled", "filtered")
 	b.breakers.open["p/open"] = &breaker.OpenError{Scope: breaker.ScopeModel, Until: epoch.Add(time.Minute), Reason: "unavailable: status 503"}
 	b.breakers.open["p/parent"] = &breaker.OpenError{Scope: breaker.ScopeParent}
-	b.parks.until["p/parked"] = epoch.Add(time.Hour)
+	b.pace.until["p/parked"] = epoch.Add(time.Hour)
 	c := nightly(1, "open", "parent", "parked", "later", "ruled", "filtered")
 	c.Rungs[3].After = 2 * time.Minute
 	c.Rungs = append(

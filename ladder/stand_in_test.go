@@ -25,8 +25,8 @@ func setupTask(t *testing.T, change ...func(*Options)) *taskBundle {
 		return breaker.Settings{TaskProbes: true, Cooldown: 30 * time.Second}
 	}, b.Now)
 	o := Options{
-		Ladder: nightly(1, "a"), Models: b.models, Callers: map[string]Caller{"p/a": b.callers["p/a"]}, Breakers: b.store,
-		Parks: b.parks, Prober: b.prober(), Sleeper: b, Now: b.Now, Rand: func() float64 { return 0 }, Observer: b,
+		Ladder: nightly(1, "a"), Models: b.models, Callers: map[string]Caller{"p/a": b.callers["p/a"]}, Gate: b.gate(b.store),
+		Prober: b.prober(), Sleeper: b, Now: b.Now, Rand: func() float64 { return 0 }, Observer: b,
 	}
 	for _, c := range change {
 		c(&o)
@@ -50,7 +50,7 @@ func setupTask(t *testing.T, change ...func(*Options)) *taskBundle {
 func (b *taskBundle) unsafe() Outcome {
 	r := line()
 	r.NoProbe = true
-	return b.ladder.Attempt(context.Background(), r, b.journal)
+	return b.ladder.whole(context.Background(), r, b.journal)
 }
 
 func (b *taskBundle) status() breaker.Status {
@@ -83,7 +83,7 @@ func (b *taskBundle) want(sent string, state breaker.State) {
 
 func TestALineIsTheProbe(t *testing.T) {
 	b := setupTask(t)
-	wantEnd(t, b.ladder.Attempt(context.Background(), line(), b.journal), Answered, "")
+	wantEnd(t, b.ladder.whole(context.Background(), line(), b.journal), Answered, "")
 	b.want("line", breaker.Closed)
 	same(t, "scope of the call", b.events[0].Scope, breaker.ScopeModel)
 	same(t, "purpose of the call", b.events[0].Purpose, ForLine)
@@ -181,7 +181,7 @@ func TestStoppingDuringAProbeInItsPlaceInterruptsTheLine(t *testing.T) {
 	}
 	r := line()
 	r.NoProbe = true
-	wantEnd(t, b.ladder.Attempt(ctx, r, b.journal), Interrupted, "")
+	wantEnd(t, b.ladder.whole(ctx, r, b.journal), Interrupted, "")
 	b.want("prompt", breaker.Open)
 	same(t, "probes under way", b.status().Probing, 0)
 }

@@ -67,7 +67,7 @@ func TestStopBeforeAnythingCallsNobody(t *testing.T) {
 
 func TestStopEndsAWait(t *testing.T) {
 	b := setup(t, "a")
-	b.parks.until["p/a"] = epoch.Add(20 * time.Second)
+	b.pace.until["p/a"] = epoch.Add(20 * time.Second)
 	stop := make(chan struct{})
 	r := line()
 	r.Stop = stop
@@ -93,7 +93,7 @@ func TestHardEndBreaksTheCallOff(t *testing.T) {
 				cancel(taken)
 				return provider.Answer{}, reply
 			}
-			out := b.ladder(nightly(2, "a", "b")).Attempt(ctx, line(), b.journal)
+			out := b.ladder(nightly(2, "a", "b")).whole(ctx, line(), b.journal)
 			b.settled()
 			wantEnd(t, out, Interrupted, "")
 			if !errors.Is(out.Err, taken) {
@@ -112,7 +112,7 @@ func TestAPaidAnswerSurvivesTheHardEnd(t *testing.T) {
 		cancel()
 		return answers(ctx, n, r)
 	}
-	wantEnd(t, b.ladder(nightly(2, "a")).Attempt(ctx, line(), b.journal), Answered, "")
+	wantEnd(t, b.ladder(nightly(2, "a")).whole(ctx, line(), b.journal), Answered, "")
 	b.settled()
 	equal(t, "evidence", b.breakers.outcomes("a"), []breaker.Outcome{breaker.Success})
 }
@@ -121,7 +121,7 @@ func TestCancelledBeforeItBeginsAsksNoStore(t *testing.T) {
 	b := setup(t, "a")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	wantEnd(t, b.ladder(nightly(2, "a")).Attempt(ctx, line(), b.journal), Interrupted, "")
+	wantEnd(t, b.ladder(nightly(2, "a")).whole(ctx, line(), b.journal), Interrupted, "")
 	same(t, "calls", b.calls("a"), 0)
 }
 
@@ -179,16 +179,16 @@ func TestHardEndWhileAStoreIsAsked(t *testing.T) {
 	b := setup(t, "a")
 	ctx, cancel := context.WithCancel(context.Background())
 	l := b.ladder(nightly(2, "a"))
-	l.parks = ending{b.parks, cancel}
-	wantEnd(t, l.Attempt(ctx, line(), b.journal), Interrupted, "")
+	l.gate = ending{l.gate, cancel}
+	wantEnd(t, l.whole(ctx, line(), b.journal), Interrupted, "")
 }
 
 type ending struct {
-	*fakeParks
+	Gate
 	cancel func()
 }
 
-func (e ending) Parked(ctx context.Context, _ breaker.Key) (time.Duration, error) {
+func (e ending) Enter(ctx context.Context, _ Entry) (Pass, error) {
 	e.cancel()
-	return 0, ctx.Err()
+	return Pass{}, ctx.Err()
 }

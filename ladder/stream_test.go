@@ -88,7 +88,7 @@ func TestAProbeThatOutlastsItsLeaseIsReportedBefore(t *testing.T) {
 					return answers(ctx, n, r)
 				}
 				l := b.ladder(nightly(1, "a"))
-				l.breakers = leased{b.breakers, 45 * time.Second, reports}
+				l.gate = b.gate(leased{b.breakers, 45 * time.Second, reports})
 				b.run(l, line())
 				same(t, "limit of the first token", b.callers["p/a"].requests[0].FirstToken, 30*time.Second)
 				same(t, "reports before the lease ends", during, tt.during)
@@ -98,7 +98,7 @@ func TestAProbeThatOutlastsItsLeaseIsReportedBefore(t *testing.T) {
 	}
 	b := setup(t, "a")
 	l := b.ladder(nightly(1, "a"))
-	l.breakers = leased{b.breakers, 20 * time.Second, new(atomic.Int64)}
+	l.gate = b.gate(leased{b.breakers, 20 * time.Second, new(atomic.Int64)})
 	b.run(l, line())
 	same(t, "first token within a short lease", b.callers["p/a"].requests[0].FirstToken, 15*time.Second)
 }

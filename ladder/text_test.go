@@ -97,8 +97,8 @@ func FuzzText(f *testing.F) {
 		}
 		b := setup(t)
 		l, err := New(Options{
-			Ladder:   config.Ladder{Rungs: []config.Rung{{Text: text}}},
-			Breakers: b.breakers, Parks: b.parks, Sleeper: b,
+			Ladder: config.Ladder{Rungs: []config.Rung{{Text: text}}},
+			Gate:   b.gate(b.breakers), Sleeper: b,
 		})
 		if err != nil {
 			return

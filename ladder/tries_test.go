@@ -92,13 +92,11 @@ func TestMaxCallsCountsEveryAttempt(t *testing.T) {
 	c.MaxCalls = 2
 	l := b.ladder(c)
 	r := line()
-	for range 2 {
-		out := b.run(l, r)
-		wantEnd(t, out, Deferred, "")
-		r.Progress = out.Progress
-		b.pass(time.Minute)
-	}
 	out := b.run(l, r)
+	wantEnd(t, out, Deferred, "")
+	r.Progress = out.Progress
+	b.pass(time.Minute)
+	out = b.run(l, r) // no park is waited for when no call is left
 	wantEnd(t, out, Final, CodeCallsExhausted)
 	same(t, "calls", b.calls("a"), 2)
 	equal(t, "skips", whys(out), []string{"p/a: the line has no calls left"})

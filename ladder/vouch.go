@@ -14,15 +14,19 @@ import (
 // to answer; that it breaks off later is up to the calls after it to show.
 //
 // The function that comes back ends this and says whether the call was reported.
-func (a *attempt) vouch(t breaker.Ticket) (reported func() bool) {
-	if t.Lease <= 0 {
+func (a *attempt) vouch(p Pass) (reported func() bool) {
+	if p.Lease <= 0 {
 		return func() bool { return false }
 	}
-	after := t.Lease - leaseMargin(t)/2
+	after := p.Lease - leaseMargin(p.Ticket)/2
 	done := make(chan struct{})
 	timer := time.AfterFunc(after, func() {
 		defer close(done)
-		a.tell(t, evidence(nil, after)) // nobody has judged the answer
+		ctx, cancel := a.outliving()
+		defer cancel()
+		if err := a.l.gate.Vouch(ctx, p, evidence(nil, after)); err != nil { // nobody has judged the answer
+			a.l.log.WarnContext(ctx, "report to breaker failed", "model", p.Key.Model, "error", err)
+		}
 	})
 	return func() bool {
 		if timer.Stop() {

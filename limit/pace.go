@@ -53,6 +53,7 @@ const (
 	ReasonRequests    Reason = "requests"    // calls a minute
 	ReasonTokens      Reason = "tokens"      // tokens a minute
 	ReasonConcurrency Reason = "concurrency" // calls in flight
+	ReasonShare       Reason = "share"       // this worker's slots, see Share; no Pacer's
 )
 
 // Slot is the answer to an Ask. Wait and Reason are zero for Go.

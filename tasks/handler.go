@@ -125,6 +125,7 @@ func (h *handler) attempt(ref batch.Ref) error {
 	defer h.leases.remove(lease)
 	h.pace.begin(h.now())
 	out := h.queue.Ladder.Attempt(ctx, h.request(lease, begun), &journal{h.lines, lease, h.log})
+	defer out.Leaving.Done()
 	return h.apply(lease, begun, out)
 }
 
@@ -170,7 +171,7 @@ func (h *handler) ended(v batch.Verdict) {
 func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
 	r := lineRequest(l.Ref, b)
 	r.Margin = margin(b.Outstanding, life(b.Description))
-	r.Retries, r.Stop = h.queue.Retries, h.stop
+	r.Retries, r.Stop, r.Queue = h.queue.Retries, h.stop, h.queue.Name
 	return r
 }
 
@@ -178,7 +179,7 @@ func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
 func lineRequest(ref batch.Ref, b batch.Begun) ladder.Request {
 	return ladder.Request{
 		Batch: ref.Batch, Line: ref.Line, Generation: ref.Generation,
-		CustomID: b.Line.CustomID, Endpoint: b.Line.Endpoint, Body: b.Line.Body,
+		Producer: b.Description.Producer, CustomID: b.Line.CustomID, Endpoint: b.Line.Endpoint, Body: b.Line.Body,
 		Metadata: b.Line.Metadata, Schema: b.Line.Schema, Rung: b.Line.Rung, Goal: b.Line.Goal, NoProbe: b.Line.NoProbe,
 		Rehearsal: b.Description.Rehearsal, Deadline: b.Description.Deadline, Progress: toLadder(b.Progress),
 	}

@@ -48,7 +48,7 @@ func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now tim
 	until := ladder.Backoff(out.Progress.Failures, now, out.NotBefore, h.random())
 	until = ceilSecond(notPast(until, latest(b, out)))
 	f := &Failure{out.Progress.Failures, h.queue.Retries, out.Message, until}
-	return h.suspend(l, out.Progress, batch.Wait{Reason: "retry", Until: until}, f)
+	return h.suspend(l, out, batch.Wait{Reason: "retry", Until: until}, f)
 }
 
 // awaitLastResort keeps a line whose retries are spent for the at_deadline rung
@@ -57,7 +57,7 @@ func (h *handler) awaitLastResort(l batch.Lease, out ladder.Outcome) error {
 	out.Progress.Deferrals++
 	w := batch.Wait{Reason: ladder.ReasonRung, Until: out.LastResort}
 	h.obs.Deferred(h.queue.Name, w.Reason)
-	return h.suspend(l, out.Progress, w, &Deferral{w.Model, w.Reason, w.Until})
+	return h.suspend(l, out, w, &Deferral{w.Model, w.Reason, w.Until})
 }
 
 // latest is the latest time at which a line goes back to work: where an
@@ -85,7 +85,7 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 		Guard:    slices.ContainsFunc(out.Waits, func(w ladder.Wait) bool { return w.Reason == ladder.ReasonGuard }),
 	}
 	h.obs.Deferred(h.queue.Name, wait.Reason)
-	return h.suspend(l, out.Progress, wait, &Deferral{wait.Model, wait.Reason, until})
+	return h.suspend(l, out, wait, &Deferral{wait.Model, wait.Reason, until})
 }
 
 // openModels are the models of which any that closes wakes the line.
@@ -107,11 +107,13 @@ func (h *handler) interrupted(l batch.Lease, out ladder.Outcome, now time.Time) 
 	if errors.Is(out.Err, batch.ErrCancelled) {
 		back.Reason = "cancelling"
 	}
-	return h.suspend(l, out.Progress, batch.Wait{}, back)
+	return h.suspend(l, out, batch.Wait{}, back)
 }
 
-func (h *handler) suspend(l batch.Lease, p ladder.Progress, w batch.Wait, back error) error {
-	err := h.persist(func(ctx context.Context) error { return h.lines.Suspend(ctx, l, toBatch(p), w) })
+func (h *handler) suspend(l batch.Lease, out ladder.Outcome, w batch.Wait, back error) error {
+	err := h.persist(func(ctx context.Context) error {
+		return h.lines.Suspend(ctx, l, toBatch(out.Progress), w, out.Leaving.Ride)
+	})
 	switch {
 	case errors.Is(err, batch.ErrFenced), errors.Is(err, batch.ErrNotFound):
 		h.log.Warn("line is another's now", "batch", l.Ref.Batch, "line", l.Ref.Line)
@@ -125,7 +127,9 @@ func (h *handler) suspend(l batch.Lease, p ladder.Progress, w batch.Wait, back e
 
 func (h *handler) finish(l batch.Lease, b batch.Begun, out ladder.Outcome, o batch.Outcome) error {
 	r := result(b, out, h.now())
-	err := h.persist(func(ctx context.Context) error { return h.lines.Finish(ctx, l, toBatch(out.Progress), o, r) })
+	err := h.persist(func(ctx context.Context) error {
+		return h.lines.Finish(ctx, l, toBatch(out.Progress), o, r, out.Leaving.Ride)
+	})
 	switch {
 	case err == nil:
 		h.obs.LinesEnded(h.queue.Name, o, 1)

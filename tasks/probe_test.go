@@ -62,13 +62,13 @@ func (p *probed) start(t *testing.T) {
 	t.Helper()
 	models := map[string]config.Model{"sim/a": {Key: "sim/a", Provider: "sim", Name: "a", FirstToken: 10 * time.Second}}
 	callers := map[string]ladder.Caller{"sim/a": p}
-	prober, err := ladder.NewProber(ladder.ProberOptions{Models: models, Callers: callers, Parks: noParks{}})
+	prober, err := ladder.NewProber(ladder.ProberOptions{Models: models, Callers: callers, Gate: gateOf(p.breakers)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, err := ladder.New(ladder.Options{
 		Ladder: config.Ladder{Name: "l", Rungs: []config.Rung{{Model: "sim/a", Tries: 1}}},
-		Models: models, Callers: callers, Breakers: p.breakers, Parks: noParks{}, Prober: prober,
+		Models: models, Callers: callers, Gate: gateOf(p.breakers), Prober: prober,
 	})
 	if err != nil {
 		t.Fatal(err)

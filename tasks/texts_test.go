@@ -9,6 +9,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/ladder"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -35,12 +36,11 @@ func (failing) Call(context.Context, provider.Request) (provider.Answer, error) 
 	return provider.Answer{}, &provider.Error{Kind: provider.Unavailable, StatusCode: 503, Message: "down"}
 }
 
-// noParks parks nothing.
-type noParks struct{}
-
-func (noParks) Parked(context.Context, breaker.Key) (time.Duration, error) { return 0, nil }
-func (noParks) Park(context.Context, breaker.Key, time.Duration) (time.Duration, error) {
-	return 0, nil
+// gateOf is a gate without limits.
+func gateOf(breakers ladder.Breakers) ladder.Gate {
+	return ladder.StoreGate{
+		Breakers: breakers, Pacer: limit.NewMemory(nil, nil), Guard: limit.NewGuardMemory(limit.GuardOptions{}, nil),
+	}
 }
 
 // climbs is a real ladder over breakers in memory.
@@ -48,10 +48,10 @@ func climbs(t testing.TB, c config.Ladder, model ladder.Caller) *ladder.Ladder {
 	t.Helper()
 	l, err := ladder.New(ladder.Options{
 		Ladder: c, Models: map[string]config.Model{"sim/a": {Key: "sim/a", Provider: "sim", FirstToken: time.Minute}},
-		Callers: map[string]ladder.Caller{"sim/a": model}, Parks: noParks{},
-		Breakers: breaker.NewMemory(func(breaker.Key) breaker.Settings {
+		Callers: map[string]ladder.Caller{"sim/a": model},
+		Gate: gateOf(breaker.NewMemory(func(breaker.Key) breaker.Settings {
 			return breaker.Settings{Window: 20, Failures: 11, Cooldown: time.Minute, MaxCooldown: time.Minute}
-		}, nil),
+		}, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

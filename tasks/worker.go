@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -275,6 +276,11 @@ func (w *Worker) attemptsDone() <-chan struct{} {
 		close(done)
 	}()
 	return done
+}
+
+// BusyBeside says whether another queue than the named one has work here.
+func (w *Worker) BusyBeside(queue string) bool {
+	return slices.ContainsFunc(w.handlers, func(h *handler) bool { return h.queue.Name != queue && len(h.slots) > 0 })
 }
 
 // beats writes the heartbeat every second until the context ends.

@@ -100,14 +100,23 @@ func (l *live) show(ctx context.Context, p *program, conn *app.Conn, progress *c
 		progress.Event("%s %s", p.Stamp(t.At), describeChange(t, untilOf(ctx, conn, t.Key), p))
 	}
 	for _, k := range limited {
-		left, err := conn.Parks.Parked(ctx, limit.Model{Provider: k.Provider, Model: k.Model})
+		left := parkedFor(ctx, conn, k)
 		until := time.Now().Add(left)
-		if err != nil || left <= 0 || until.Sub(l.parked[k.Model]) < time.Second {
+		if left <= 0 || until.Sub(l.parked[k.Model]) < time.Second {
 			continue // it is over, or was shown
 		}
 		l.parked[k.Model] = until
 		progress.Event("%s %s asks for patience (429): no worker calls it until %s", p.Stamp(time.Now()), k.Model, p.Clock(until, time.Now()))
 	}
+}
+
+// parkedFor is how long a model is parked; 0: it is not, or that is unknown.
+func parkedFor(ctx context.Context, conn *app.Conn, k breaker.Key) time.Duration {
+	all, err := conn.Pacer.List(ctx, []limit.Model{{Provider: k.Provider, Model: k.Model}})
+	if err != nil || len(all) == 0 {
+		return 0
+	}
+	return all[0].Parked
 }
 
 // untilOf is when an open breaker lets a probe through; zero: it is not open, or unknown.

@@ -15,6 +15,7 @@ import (
 	"nightshift/config"
 	"nightshift/dashboard"
 	"nightshift/ladder"
+	"nightshift/limit"
 	"nightshift/tasks"
 )
 
@@ -98,9 +99,9 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		return err
 	}
 	a.calls = calls
-	breakers, parked := fallback(a.conn, watch.metrics, log), parksOf(a.conn, log)
+	gate, breakers := gates(a.conn, watch.metrics, log)
 	prober, err := ladder.NewProber(ladder.ProberOptions{
-		Models: cfg.Models, Callers: calls, Parks: parked, Logger: log, Observer: watch,
+		Models: cfg.Models, Callers: calls, Gate: gate, Logger: log, Observer: watch,
 	})
 	if err != nil {
 		return err
@@ -110,7 +111,8 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		Keys: a.conn.Keys, Store: ladder.NewRedisAverages(soon), Verdicts: a.conn.Breakers, Logger: log,
 	})
 	climbs, err := ladders(cfg, ladder.Options{
-		Models: cfg.Models, Providers: cfg.Providers, Callers: calls, Breakers: breakers, Parks: parked, Prober: prober, Router: a.router,
+		Models: cfg.Models, Providers: cfg.Providers, Callers: calls, Prober: prober, Router: a.router,
+		Gate: gate, Share: a.share(queues), Degrade: cfg.Guard.Over == "degrade",
 		Cache: ladder.NewRedisAnswers(soon), Logger: log, Observer: watch,
 	}, queues)
 	if err != nil {
@@ -145,6 +147,15 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		Observer: watch, Logger: log,
 	})
 	return nil
+}
+
+// share keeps each model to half of this worker's slots.
+func (a *App) share(queues []config.Queue) *limit.Share {
+	slots := 0
+	for _, q := range queues {
+		slots += q.Concurrency
+	}
+	return limit.NewShare(slots, func(queue string) bool { return a.worker.BusyBeside(queue) })
 }
 
 func (a *App) fleetMetrics(queues []config.Queue) {

@@ -14,6 +14,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/ladder"
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -149,7 +150,7 @@ func checkModels(ctx context.Context, cfg *config.Config) ([]Finding, error) {
 		return nil, err
 	}
 	seen := &probes{calls: map[string]provider.Call{}}
-	prober, err := ladder.NewProber(ladder.ProberOptions{Models: cfg.Models, Callers: calls, Parks: noParks{}, Observer: seen})
+	prober, err := ladder.NewProber(ladder.ProberOptions{Models: cfg.Models, Callers: calls, Gate: untraced(), Observer: seen})
 	if err != nil {
 		return nil, err
 	}
@@ -205,15 +206,9 @@ func (p *probes) of(model string) provider.Call {
 	return p.calls[model]
 }
 
-// noParks parks nothing: a check leaves no trace.
-type noParks struct{}
-
-// Parked implements ladder.Parks.
-func (noParks) Parked(context.Context, breaker.Key) (time.Duration, error) { return 0, nil }
-
-// Park implements ladder.Parks.
-func (noParks) Park(context.Context, breaker.Key, time.Duration) (time.Duration, error) {
-	return 0, nil
+// untraced counts and parks nothing for others: a check needs no Redis.
+func untraced() ladder.Gate {
+	return ladder.StoreGate{Pacer: limit.NewMemory(nil, nil), Guard: limit.NewGuardMemory(limit.GuardOptions{}, nil)}
 }
 
 // checkLadders tells what lines do while all models of their ladder fail: most

@@ -22,7 +22,6 @@ type Conn struct {
 	Redis    *Redis
 	Batches  *batch.Redis
 	Breakers *breaker.Redis
-	Parks    *limit.ParkRedis
 	Pacer    *limit.Redis
 	Guard    *limit.GuardRedis
 	Keys     []breaker.Key                      // of all models, by key
@@ -67,22 +66,41 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		return nil, errors.Join(noRedis{fmt.Errorf("reach redis at %s: %w", cfg.Redis, err)}, r.Close())
 	}
 	soon := r.Breaker()
-	opts := []breaker.Option{breaker.WithLogger(log)}
-	if h.transition != nil {
-		opts = append(opts, breaker.OnTransition(h.transition))
+	c := &Conn{
+		Config: cfg, Redis: r, Numbers: settings(cfg),
+		Batches: batch.NewRedis(state, batch.Options{}),
+		Pacer:   limit.NewRedis(soon, paceLimits(cfg)),
+		Guard:   limit.NewGuardRedis(soon, guardOptions(cfg, h.guard)),
+		Keys:    keys(cfg),
+		Levels:  levels(keys(cfg)),
+		Fleet:   tasks.NewFleet(state),
 	}
-	numbers := settings(cfg)
-	return &Conn{
-		Config: cfg, Redis: r, Numbers: numbers,
-		Batches:  batch.NewRedis(state, batch.Options{}),
-		Breakers: breaker.NewRedis(soon, numbers, opts...),
-		Parks:    limit.NewParkRedis(soon),
-		Pacer:    limit.NewRedis(soon, paceLimits(cfg)),
-		Guard:    limit.NewGuardRedis(soon, guardOptions(cfg, h.guard)),
-		Keys:     keys(cfg),
-		Levels:   levels(keys(cfg)),
-		Fleet:    tasks.NewFleet(state),
-	}, nil
+	c.Breakers = breaker.NewRedis(soon, c.Numbers, breaker.WithLogger(log), breaker.OnTransition(func(t breaker.Transition) {
+		if h.transition != nil {
+			h.transition(t)
+		}
+		if t.To == breaker.Closed {
+			c.restart(t.Key, log)
+		}
+	}))
+	return c, nil
+}
+
+// restartLimit bounds what a report that closes a breaker waits for the pace.
+const restartLimit = 2 * time.Second
+
+// restart has the models behind a breaker that closed start slowly.
+func (c *Conn) restart(k breaker.Key, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), restartLimit)
+	defer cancel()
+	for _, m := range c.Keys {
+		if m != k && m.Parent() != k {
+			continue
+		}
+		if err := c.Pacer.Restart(ctx, paced(m)); err != nil {
+			log.Warn("slow start of a model failed", "model", m.Model, "error", err)
+		}
+	}
 }
 
 // Status returns how far a batch is, with what it waits for as the breakers and

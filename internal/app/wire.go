@@ -12,6 +12,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/internal/standby"
 	"nightshift/ladder"
 	"nightshift/limit"
 	"nightshift/provider"
@@ -118,12 +119,20 @@ func callers(cfg *config.Config) (adapters, error) {
 	return all, nil
 }
 
-// fallback is the breakers of a worker: those in Redis, or, while it does not
-// answer, its own.
-func fallback(c *Conn, m *Metrics, log *slog.Logger) *breaker.Fallback {
-	own := breaker.NewMemory(settings(c.Config), nil)
-	return breaker.NewFallback(c.Breakers, own, breaker.FallbackOptions{Logger: log, OnChange: m.Fallback})
+// gates is what a worker's calls pass: breakers, pace and guard in Redis, or,
+// while it does not answer, the process's own.
+func gates(c *Conn, m *Metrics, log *slog.Logger) (*ladder.RedisGate, *breaker.Fallback) {
+	side := standby.New(standby.Options{Name: "breakers, pace and guard", OnChange: m.Fallback, Logger: log})
+	breakers := breaker.NewFallback(c.Breakers, breaker.NewMemory(c.Numbers, nil), breaker.FallbackOptions{Switch: side})
+	return ladder.NewRedisGate(ladder.RedisGateOptions{
+		Redis: c.Redis.Breaker(), Switch: side, Breakers: c.Breakers, Pace: c.Pacer, Guard: c.Guard, OwnBreakers: breakers,
+		OwnPace:  limit.NewFallback(c.Pacer, limit.NewMemory(paceLimits(c.Config), nil), limit.FallbackOptions{Switch: side}),
+		OwnGuard: limit.NewGuardFallback(c.Guard, nil, limit.FallbackOptions{Switch: side}),
+	}), breakers
 }
+
+// paced names a model for package limit, which knows no breakers.
+func paced(k breaker.Key) limit.Model { return limit.Model{Provider: k.Provider, Model: k.Model} }
 
 // ladders builds the ladders that the given queues climb, of the parts that they share.
 func ladders(cfg *config.Config, parts ladder.Options, queues []config.Queue) (map[string]*ladder.Ladder, error) {
@@ -156,23 +165,4 @@ func lastResorts(cfg *config.Config) (map[string]tasks.LastResort, error) {
 		}
 	}
 	return all, nil
-}
-
-// parks names a model for package limit, which knows no breakers.
-type parks struct{ store limit.ParkStore }
-
-// parksOf is the parks of a worker: those in Redis, or, while it does not
-// answer, its own.
-func parksOf(c *Conn, log *slog.Logger) parks {
-	return parks{limit.NewParkFallback(c.Parks, limit.NewParkMemory(nil), limit.FallbackOptions{Logger: log})}
-}
-
-// Parked implements ladder.Parks.
-func (p parks) Parked(ctx context.Context, k breaker.Key) (time.Duration, error) {
-	return p.store.Parked(ctx, limit.Model{Provider: k.Provider, Model: k.Model})
-}
-
-// Park implements ladder.Parks.
-func (p parks) Park(ctx context.Context, k breaker.Key, retryAfter time.Duration) (time.Duration, error) {
-	return p.store.Park(ctx, limit.Model{Provider: k.Provider, Model: k.Model}, retryAfter)
 }

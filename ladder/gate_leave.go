@@ -1,0 +1,248 @@
+package ladder
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"nightshift/breaker"
+	"nightshift/limit"
+)
+
+// rider puts one question into a pipeline and returns what reads its answer.
+type rider func(p redis.Pipeliner) (answer func() error)
+
+// ride asks all in one round trip. Where Redis lacks scripts, they are loaded and
+// those questions are asked again, once.
+func (g *RedisGate) ride(ctx context.Context, riders []rider) error {
+	lacking, err := g.exec(ctx, riders)
+	if len(lacking) == 0 || err != nil {
+		return err
+	}
+	for _, load := range []func(context.Context) error{g.o.Breakers.Load, g.o.Pace.Load, g.o.Guard.Load} {
+		if err := load(ctx); err != nil {
+			return err
+		}
+	}
+	if lacking, err = g.exec(ctx, lacking); len(lacking) > 0 {
+		return errors.Join(err, errNoScript)
+	}
+	return err
+}
+
+var errNoScript = errors.New("redis does not keep the scripts that it loads")
+
+// exec returns the riders for which Redis has no script, and all other errors.
+func (g *RedisGate) exec(ctx context.Context, riders []rider) (lacking []rider, err error) {
+	p := g.o.Redis.Pipeline()
+	read := make([]func() error, len(riders))
+	for i, r := range riders {
+		read[i] = r(p)
+	}
+	_, _ = p.Exec(ctx) // every command has its own error
+	var errs []error
+	for i := range riders {
+		switch err := read[i](); {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			lacking = append(lacking, riders[i])
+		case err != nil:
+			errs = append(errs, err)
+		}
+	}
+	return lacking, errors.Join(errs...)
+}
+
+// leaving is what the stores are told of one call.
+type leaving struct {
+	g      *RedisGate
+	pass   Pass
+	exit   Exit
+	riders []rider
+	parked time.Duration // as the shared pace says
+	// settled is for the process's own pace, which hears of every call.
+	settled func(told time.Duration, answered bool) time.Duration
+}
+
+func (g *RedisGate) leaving(ctx context.Context, p Pass, x Exit) *leaving {
+	l := &leaving{g: g, pass: p, exit: x}
+	if x.Unsent {
+		l.riders = append(l.riders, g.cancel(p.entry)(ctx), g.refund(p.entry)(ctx))
+	} else {
+		m, ticket := p.entry.Ask.Model, p.entry.Ask.Ticket
+		var res limit.Result
+		res, l.settled = g.o.OwnPace.Leaving(m, ticket, x.Result)
+		l.riders = append(l.riders, func(pipe redis.Pipeliner) func() error {
+			answer := g.o.Pace.SettleIn(ctx, pipe, m, ticket, res)
+			return func() (err error) { l.parked, err = answer(); return err }
+		}, func(pipe redis.Pipeliner) func() error {
+			return g.o.Guard.SettleIn(ctx, pipe, p.entry.Charge, int64(x.USD))
+		})
+	}
+	switch {
+	case x.Vouched:
+	case x.Report != nil:
+		l.riders = append(l.riders, func(pipe redis.Pipeliner) func() error {
+			return g.o.Breakers.ReportIn(ctx, pipe, p.Ticket, *x.Report)
+		})
+	default:
+		l.riders = append(l.riders, g.release(p.Ticket)(ctx))
+	}
+	return l
+}
+
+// told has the process's own stores follow what the shared ones heard, or take
+// over what they did not.
+func (l *leaving) told(ctx context.Context, answered bool) (parked time.Duration, err error) {
+	own, e := l.g.own, &l.pass.entry
+	var errs []error
+	switch {
+	case !l.exit.Unsent:
+		parked = l.settled(l.parked, answered)
+		if !answered {
+			errs = append(errs, own.Guard.Settle(ctx, e.Charge, int64(l.exit.USD)))
+		}
+	case !answered:
+		errs = append(errs, own.cancel(ctx, *e), own.Guard.Release(ctx, e.Charge))
+	}
+	switch {
+	case l.exit.Vouched:
+	case l.exit.Report != nil:
+		errs = append(errs, l.g.o.OwnBreakers.Told(ctx, l.pass.Ticket, *l.exit.Report, answered))
+	case !answered:
+		errs = append(errs, own.Breakers.Release(ctx, l.pass.Ticket))
+	}
+	return parked, errors.Join(errs...)
+}
+
+// send tells everything in a pipeline of its own.
+func (l *leaving) send(ctx context.Context) (time.Duration, error) {
+	answered, err := l.g.o.Switch.Ask(ctx, func(ctx context.Context) error { return l.g.ride(ctx, l.riders) })
+	parked, own := l.told(ctx, answered)
+	return parked, errors.Join(err, own)
+}
+
+// Leave says what became of a call.
+func (g *RedisGate) Leave(ctx context.Context, p Pass, x Exit) (time.Duration, error) {
+	if p.lone {
+		return g.own.Leave(ctx, p, x)
+	}
+	return g.leaving(ctx, p, x).send(ctx)
+}
+
+// LeaveIn is Leave in the pipeline of another.
+func (g *RedisGate) LeaveIn(ctx context.Context, pipe redis.Pipeliner, p Pass, x Exit) (done func() error) {
+	if p.lone {
+		return g.own.LeaveIn(ctx, pipe, p, x)
+	}
+	l := g.leaving(ctx, p, x)
+	var read []func() error
+	for _, r := range l.riders {
+		read = append(read, r(pipe))
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+		defer cancel()
+		for _, answer := range read {
+			if answer() != nil {
+				_, err := l.send(ctx)
+				return err
+			}
+		}
+		_, err := l.told(ctx, true)
+		return err
+	}
+}
+
+// gift is one thing that is given back.
+type gift func(ctx context.Context) rider
+
+func (g *RedisGate) cancel(e Entry) gift {
+	return func(ctx context.Context) rider {
+		return func(p redis.Pipeliner) func() error {
+			return g.o.Pace.CancelIn(ctx, p, e.Ask.Model, e.Ask.Ticket)
+		}
+	}
+}
+
+func (g *RedisGate) refund(e Entry) gift {
+	return func(ctx context.Context) rider {
+		return func(p redis.Pipeliner) func() error { return g.o.Guard.ReleaseIn(ctx, p, e.Charge) }
+	}
+}
+
+func (g *RedisGate) release(t breaker.Ticket) gift {
+	return func(ctx context.Context) rider {
+		return func(p redis.Pipeliner) func() error { return g.o.Breakers.ReleaseIn(ctx, p, t) }
+	}
+}
+
+// gifts are all that an entry may have been granted.
+func (g *RedisGate) gifts(e *Entry, t breaker.Ticket) []gift {
+	all := []gift{g.cancel(*e), g.refund(*e)}
+	if t.Probe {
+		all = append(all, g.release(t))
+	}
+	return all
+}
+
+// give gives back, now or when Redis answers again. It outlives the attempt.
+func (g *RedisGate) give(ctx context.Context, gifts []gift) {
+	if len(gifts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	answered, err := g.o.Switch.Ask(ctx, func(ctx context.Context) error { return g.ride(ctx, riders(ctx, gifts)) })
+	if !answered || err != nil {
+		g.owe(gifts...)
+	}
+}
+
+func riders(ctx context.Context, gifts []gift) []rider {
+	var all []rider
+	for _, f := range gifts {
+		all = append(all, f(ctx))
+	}
+	return all
+}
+
+// owed are gifts that Redis has not taken.
+type owed struct {
+	mu  sync.Mutex
+	all []gift
+}
+
+// maxOwed bounds what is given back later: what is lost beyond it ends with its
+// lease, or counts as a call.
+const maxOwed = 10_000
+
+func (g *RedisGate) owe(gifts ...gift) {
+	g.owed.mu.Lock()
+	g.owed.all = append(g.owed.all, gifts...)
+	g.owed.all = g.owed.all[max(len(g.owed.all)-maxOwed, 0):]
+	g.owed.mu.Unlock()
+	g.o.Switch.Owe()
+}
+
+// catchUp gives back what is owed, some at a time.
+func (g *RedisGate) catchUp(ctx context.Context) error {
+	const atOnce = 300
+	for {
+		g.owed.mu.Lock()
+		some := slices.Clone(g.owed.all[:min(atOnce, len(g.owed.all))])
+		g.owed.mu.Unlock()
+		if len(some) == 0 {
+			return nil
+		}
+		if err := g.ride(ctx, riders(ctx, some)); err != nil {
+			return err
+		}
+		g.owed.mu.Lock()
+		g.owed.all = g.owed.all[min(len(some), len(g.owed.all)):]
+		g.owed.mu.Unlock()
+	}
+}
