@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -106,13 +107,25 @@ func (w *window) free(l GuardLimits, rank, usd int64, own bool) bool {
 	return l.USD <= 0 || w.USD+usd*(rank+1) <= l.USD || w.USD <= 0 && rank == 0
 }
 
-// due is when a call of that rank fits, by what falls out of the window until
-// then: now where it fits. A rank beyond the limit waits for whole windows more.
-func (w *window) due(l GuardLimits, rank, usd, now int64, own bool) int64 {
-	rounds := int64(0)
+// holds is how many calls of that cost a window holds, at least one.
+func (l GuardLimits) holds(usd int64, own bool) int64 {
+	n := int64(math.MaxInt64)
 	if l.Calls > 0 && !own {
-		rounds, rank = rank/l.Calls, rank%l.Calls
+		n = l.Calls
 	}
+	if l.USD > 0 && usd > 0 {
+		n = min(n, l.USD/usd)
+	}
+	return max(n, 1)
+}
+
+// due is when a call of that rank fits, by what falls out of the window until
+// then: now where it fits. A rank beyond what a window holds waits for whole
+// windows more.
+func (w *window) due(l GuardLimits, rank, usd, now int64, own bool) int64 {
+	holds := l.holds(usd, own)
+	rounds := rank / holds
+	rank %= holds
 	after, at := window{Calls: w.Calls, USD: w.USD}, now
 	for _, m := range w.Minutes {
 		if after.free(l, rank, usd, own) {

@@ -62,8 +62,10 @@ local function free(c, u, l, r, cost, of_own)
 end
 
 local function due(w, l, r, cost, of_own)
-  local rounds = 0
-  if l.c > 0 and not of_own then rounds, r = math.floor(r / l.c), r % l.c end
+  local holds, rounds = nil, 0 -- of a window, as if all calls cost the same
+  if l.c > 0 and not of_own then holds = l.c end
+  if l.u > 0 and cost > 0 then holds = math.min(holds or math.huge, math.max(math.floor(l.u / cost), 1)) end
+  if holds then rounds, r = math.floor(r / holds), r % holds end
   local c, u, at = w.c, w.u, now
   if w.last then
     each(w, w.last, function(m, mc, mu)
