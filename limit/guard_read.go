@@ -101,7 +101,7 @@ func number(m map[string]string, field string) int64 {
 
 func decodeWindow(m map[string]string, waits []redis.Z, dues map[string]string) *window {
 	w := &window{
-		Calls: number(m, "c"), USD: number(m, "u"), Seq: number(m, "seq"), Opened: number(m, "opened"),
+		Calls: number(m, "c"), USD: number(m, "u"), Seq: number(m, "seq"), Opened: number(m, "opened"), Dear: number(m, "dear"),
 		Released: number(m, "released"), ReleasedBy: m["released_by"],
 	}
 	for field := range m {

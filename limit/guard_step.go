@@ -114,13 +114,13 @@ func (b *book) over(c Charge, p *window, l, all GuardLimits, now int64) (r guard
 		r.scope = GuardGlobal
 		due := b.all.due(all, rankAll, c.USD, now, false)
 		b.all.wait(c.Line, due)
-		r.allChange, r.allUntil, till = b.all.opens(now), due, max(till, due)
+		r.allChange, r.allUntil, till = b.all.opens(c.USD, now), due, max(till, due)
 	}
 	if !p.free(l, rank, c.USD, own) {
 		r.scope = GuardProducer
 		due := p.due(l, rank, c.USD, now, own)
 		p.wait(c.Line, due)
-		r.change, r.until, till = p.opens(now), due, max(till, due)
+		r.change, r.until, till = p.opens(c.USD, now), due, max(till, due)
 	}
 	r.wait = max(till-now, 1)
 	return r
@@ -145,8 +145,9 @@ func (b *book) count(c Charge, p *window, minute int64) {
 	b.held[c.Ticket] = heldCharge{Minute: minute, USD: c.USD, Own: own, Batch: c.Batch}
 }
 
-// opens notes the first refusal since the guard was closed.
-func (w *window) opens(now int64) int {
+// opens notes the first refusal since the guard was closed, and the price of the last.
+func (w *window) opens(usd, now int64) int {
+	w.Dear = usd
 	if w.Opened != 0 {
 		return 0
 	}
@@ -162,7 +163,7 @@ func (w *window) closes(l GuardLimits, now int64) int {
 	if open, _ := w.open(l, now); open {
 		return 0
 	}
-	w.Opened = 0
+	w.Opened, w.Dear = 0, 0
 	return guardClosed
 }
 

@@ -230,6 +230,24 @@ func TestGuardCorrectsTheCostBothWays(t *testing.T) {
 	})
 }
 
+func TestGuardIsOpenForCallsOfThePriceThatItRefused(t *testing.T) {
+	eachGuard(t, GuardLimits{USD: 250}, func(b *guardBundle) {
+		b.in(b.charge("1", 210))
+		if b.status().Open {
+			t.Error("open before it refused anything")
+		}
+		wait := b.over(b.charge("2", 90), GuardProducer)
+		if s := b.status(); !s.Open || !s.Until.Equal(b.now.Add(wait).UTC()) {
+			t.Errorf("%+v, its place falls due in %s", s, wait)
+		}
+		b.now = b.now.Add(wait)
+		b.in(b.charge("2", 90))
+		if s := b.status(); s.Open {
+			t.Errorf("afterwards %+v", s)
+		}
+	})
+}
+
 func TestGuardOfAllHoldsEverybody(t *testing.T) {
 	eachGuard(t, GuardLimits{Calls: 5}, func(b *guardBundle) {
 		b.o.Global = GuardLimits{Calls: 2}
@@ -245,48 +263,6 @@ func TestGuardOfAllHoldsEverybody(t *testing.T) {
 		wait := b.over(b.charge("3", 0), GuardGlobal)
 		b.now = b.now.Add(wait)
 		b.in(b.charge("3", 0))
-	})
-}
-
-func TestGuardUsesABatchsOwnCallsFirst(t *testing.T) {
-	eachGuard(t, GuardLimits{Calls: 1}, func(b *guardBundle) {
-		grant := Grant{Calls: 2, By: "eve", At: guardStart}
-		b.ok(b.store.Grant(b.Context(), "big", grant))
-		b.ok(b.store.Grant(b.Context(), "big", grant)) // a repeated message
-		for i := range 3 {
-			c := b.charge(fmt.Sprint(i), 0)
-			c.Batch = "big"
-			b.in(c) // two of its own, then the producer's one
-		}
-		c := b.charge("4", 0)
-		c.Batch = "big"
-		b.over(c, GuardProducer)
-	})
-}
-
-func TestGuardHoldsABatchToItsBudget(t *testing.T) {
-	eachGuard(t, GuardLimits{}, func(b *guardBundle) {
-		b.ok(b.store.SetBudget(b.Context(), "dear", 100))
-		ask := func(line string, usd int64) Charge {
-			c := b.charge(line, usd)
-			c.Batch = "dear"
-			return c
-		}
-		first := b.in(ask("1", 60))
-		if wait := b.over(ask("2", 60), GuardBudget); wait != budgetWait {
-			t.Errorf("while a call may cost less than reserved, a line asks again in %s", wait)
-		}
-		b.ok(b.store.Settle(b.Context(), first, 30))
-		second := b.in(ask("2", 60))
-		b.ok(b.store.Settle(b.Context(), second, 70))
-		if wait := b.over(ask("3", 1), GuardBudget); wait != 0 {
-			t.Errorf("a spent budget is waited for: %s", wait)
-		}
-		rooms, err := b.store.Room(b.Context(), nil, []string{"dear", "other"})
-		b.ok(err)
-		if r, ok := rooms.Batches["other"]; !rooms.Batches["dear"].Spent || ok {
-			t.Errorf("%+v, %+v", rooms.Batches, r)
-		}
 	})
 }
 

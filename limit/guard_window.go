@@ -29,6 +29,7 @@ type window struct {
 	Waiting []turn // by order of asking
 	Seq     int64  // places ever given
 	Opened  int64  // ms; 0: closed
+	Dear    int64  // while it is open, what the call that was refused last would have cost
 
 	Released   int64 // ms
 	ReleasedBy string
@@ -156,11 +157,11 @@ func (w *window) leave(line string) {
 	w.Waiting = slices.DeleteFunc(w.Waiting, func(p turn) bool { return p.Line == line })
 }
 
-// open says whether a new call would be refused.
+// open says whether a new call would be refused, of the price of the last that was.
 func (w *window) open(l GuardLimits, now int64) (bool, int64) {
 	rank := int64(len(w.Waiting))
-	if w.free(l, rank, 0, false) && (l.USD <= 0 || w.USD < l.USD) {
+	if w.free(l, rank, w.Dear, false) && (l.USD <= 0 || w.USD < l.USD) {
 		return false, 0
 	}
-	return true, w.due(l, rank, 1, now, false)
+	return true, w.due(l, rank, max(w.Dear, 1), now, false)
 }

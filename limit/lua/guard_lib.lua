@@ -12,7 +12,8 @@
 -- ARGV[4]  usd (nano)       ARGV[5] minutes of a window   ARGV[6] ttl (ms)
 --
 -- An hour is a hash: c and u (sums of calls and usd), first and last (minutes),
--- c<minute> and u<minute>, seq (places ever given), opened (ms), released (ms),
+-- c<minute> and u<minute>, seq (places ever given), opened (ms), dear (price of
+-- the last refusal since), released (ms),
 -- released_by. A batch's own: allowance, granted, granted_by, granted_at, budget,
 -- spent, reserved.
 local HOUR, WAITS, DUES = KEYS[1], KEYS[2], KEYS[3]
@@ -31,9 +32,9 @@ local function text(n) return string.format('%.0f', n) end
 -- hour reads an hour with what it has in a minute (at least its last one).
 local function hour(key, minute)
   local m = text(minute)
-  local v = redis.call('HMGET', key, 'c', 'u', 'first', 'last', 'opened', 'c' .. m, 'u' .. m)
+  local v = redis.call('HMGET', key, 'c', 'u', 'first', 'last', 'opened', 'c' .. m, 'u' .. m, 'dear')
   return {key = key, c = tonumber(v[1] or '0'), u = tonumber(v[2] or '0'), first = tonumber(v[3] or ''), last = tonumber(v[4] or ''),
-    opened = tonumber(v[5] or '0'), at = minute, cm = tonumber(v[6] or ''), um = tonumber(v[7] or '0')}
+    opened = tonumber(v[5] or '0'), at = minute, cm = tonumber(v[6] or ''), um = tonumber(v[7] or '0'), dear = tonumber(v[8] or '0')}
 end
 
 -- each calls f with every minute of an hour from first to last that it has, until f says true.

@@ -88,14 +88,15 @@ local function place(w, at)
 end
 
 local function opens(w)
+  redis.call('HSET', w.key, 'dear', text(usd))
   if w.opened ~= 0 then return 0 end
   redis.call('HSET', w.key, 'opened', text(now))
   return 1
 end
 
 local function closes(w, l)
-  if w.opened == 0 or not free(w.c, w.u, l, w.n, 0, false) or (l.u > 0 and w.u >= l.u) then return 0 end
-  redis.call('HDEL', w.key, 'opened')
+  if w.opened == 0 or not free(w.c, w.u, l, w.n, w.dear, false) or (l.u > 0 and w.u >= l.u) then return 0 end
+  redis.call('HDEL', w.key, 'opened', 'dear')
   return 2
 end
 
