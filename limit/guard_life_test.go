@@ -153,3 +153,55 @@ func TestGuardOutlivesLostKeys(t *testing.T) {
 		b.over(b.charge("y", 10), GuardProducer)
 	}
 }
+
+// A call that is never settled is forgotten after its hour, and so is all else
+// that the guard holds of it: of 100,000 calls in seven hours, every tenth of
+// which nobody settles, it keeps those of the last hour.
+func TestGuardKeepsNothingForEver(t *testing.T) {
+	const calls, every = 100_000, 250 * time.Millisecond
+	const hour = int(61 * time.Minute / every / 10)
+	charge := func(i int) Charge {
+		return Charge{Producer: "ann", Batch: "b", Line: "x", Ticket: fmt.Sprint(i), USD: 1}
+	}
+	t.Run("memory", func(t *testing.T) {
+		g := newGuards(nil)
+		for i := range calls {
+			if err := g.memory.Reserve(t.Context(), charge(i)); err != nil {
+				t.Fatal(err)
+			}
+			if i%10 != 0 {
+				_ = g.memory.Settle(t.Context(), charge(i), 1)
+			}
+			g.now = g.now.Add(every)
+		}
+		b := g.memory.book
+		if held, minutes := len(b.held), len(b.producer("ann").Minutes); held > hour+30 || minutes > 62 || len(b.batches) != 0 {
+			t.Errorf("kept: %d calls, %d minutes, %d batches", held, minutes, len(b.batches))
+		}
+	})
+	t.Run("redis", func(t *testing.T) {
+		g := newGuards(redistest.Client(t))
+		ctx := t.Context()
+		if err := g.redis.Load(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < calls; {
+			p := g.rdb.Pipeline()
+			for range 500 {
+				g.redis.ReserveIn(ctx, p, charge(i))
+				if i%10 != 0 {
+					g.redis.SettleIn(ctx, p, charge(i), 1)
+				}
+				g.now = g.now.Add(every)
+				i++
+			}
+			if _, err := p.Exec(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held, fields := g.rdb.HLen(ctx, heldKey).Val(), g.rdb.HLen(ctx, hourKeys("ann")[0]).Val()
+		if keys := g.rdb.DBSize(ctx).Val(); int(held) > hour+30 || fields > 2*62+8 || keys > 4 {
+			t.Errorf("kept: %d calls, %d fields of an hour, %d keys", held, fields, keys)
+		}
+	})
+}

@@ -335,25 +335,3 @@ func TestGuardTakesNonsense(t *testing.T) {
 		}
 	})
 }
-
-// A call that is never settled is forgotten after its hour, and so is all else
-// that the guard holds of it.
-func TestGuardKeepsNothingForEver(t *testing.T) {
-	eachGuard(t, GuardLimits{}, func(b *guardBundle) {
-		for range 2000 {
-			b.in(b.charge("x", 1))
-			b.now = b.now.Add(5 * time.Second)
-		}
-		kept := len(b.memory.book.held) + len(b.memory.book.producer("ann").Minutes)
-		if b.rdb != nil {
-			held, err := b.rdb.HLen(b.Context(), heldKey).Result()
-			b.ok(err)
-			fields, err := b.rdb.HLen(b.Context(), hourKeys("ann")[0]).Result()
-			b.ok(err)
-			kept = int(held + fields/2)
-		}
-		if kept > 62*12+80 {
-			t.Errorf("%d entries are kept of 2,000 calls in three hours", kept)
-		}
-	})
-}
