@@ -76,3 +76,5 @@ func nextWait(st State, now int64) int64 {
 	}
 	return min(2*st.Wait, longestWait.Milliseconds())
 }
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
