@@ -206,37 +206,39 @@ func (w Work) firsts() map[string]Sum {
 	return all
 }
 
-// modelBounds are the limits of one model. A burst is not reckoned with: it is
-// about a second's calls.
+// modelBounds are the limits of one model. How fast it is called at the moment
+// does not count: a start, or a ramp after an outage, is over in seconds. Nor does
+// a burst, which is about a second's calls.
 func modelBounds(model string, s Sum, share float64, p limit.Pace) (all []Bound) {
 	add := func(what BoundKind, limit float64, from Origin, d time.Duration) {
 		all = append(all, Bound{What: what, Model: model, Limit: limit, Source: from, Seconds: seconds(p.Parked + d + p.Latency)})
 	}
 	lines := float64(s.Lines) * share
-	if p.Rate > 0 {
-		rate := float64(p.Rate) / 1000
-		add(BoundRequests, rate, origin(p.Rate, int64(p.Limits.RPM)*1000, p.LearnedRate), scaled(lines/rate, time.Minute))
+	if n, from := tightest(1000*int64(p.Limits.RPM), p.LearnedRate, p.ToldRate); n > 0 {
+		rate := float64(n) / 1000
+		add(BoundRequests, rate, from, scaled(lines/rate, time.Minute))
 	}
-	if p.TPM > 0 {
+	if n, from := tightest(int64(p.Limits.TPM), 0, p.ToldTPM); n > 0 {
 		tokens := float64(s.Input+s.Output) * share
-		add(BoundTokens, float64(p.TPM), origin(p.TPM, int64(p.Limits.TPM), 0), scaled(tokens/float64(p.TPM), time.Minute))
+		add(BoundTokens, float64(n), from, scaled(tokens/float64(n), time.Minute))
 	}
-	if p.Concurrency > 0 && p.Latency > 0 {
-		add(BoundConcurrency, float64(p.Concurrency), origin(p.Concurrency, int64(p.Limits.Concurrency), p.LearnedConcurrency),
-			scaled(max(lines/float64(p.Concurrency), 1)-1, p.Latency))
+	if n, from := tightest(int64(p.Limits.Concurrency), p.LearnedConcurrency, 0); n > 0 && p.Latency > 0 {
+		add(BoundConcurrency, float64(n), from, scaled(max(lines/float64(n), 1)-1, p.Latency))
 	}
 	return all
 }
 
-// origin says where a limit that counts is from.
-func origin(counts, configured, learned int64) Origin {
-	switch counts {
-	case configured:
-		return Configured
-	case learned:
-		return Learned
+// tightest is the lowest of the limits that are known; 0: none is.
+func tightest(configured, learned, told int64) (n int64, from Origin) {
+	for _, l := range []struct {
+		n    int64
+		from Origin
+	}{{configured, Configured}, {learned, Learned}, {told, Told}} {
+		if l.n > 0 && (n == 0 || l.n < n) {
+			n, from = l.n, l.from
+		}
 	}
-	return Told
+	return n, from
 }
 
 // longest bounds a forecast: what takes longer takes for ever.

@@ -30,20 +30,22 @@ func TestForesee(t *testing.T) {
 		want string // the bounds; the first is when it is done
 	}{
 		{"nothing is known", paced(limit.Pace{}), ""},
-		{"the configured rate", paced(limit.Pace{Limits: limit.Limits{RPM: 60}, Rate: 60_000}), "requests 60 configured 600"},
-		{"a learned rate", paced(limit.Pace{Limits: limit.Limits{RPM: 60}, Rate: 30_000, LearnedRate: 30_000}), "requests 30 learned 1200"},
-		{"a rate of headers", paced(limit.Pace{Rate: 30_000, LearnedRate: 90_000}), "requests 30 told 1200"},
-		{"its last call takes its time", paced(limit.Pace{Rate: 600_000, LearnedRate: 600_000, Latency: 5 * time.Second}), "requests 600 learned 65"},
-		{"it is parked", paced(limit.Pace{Rate: 600_000, LearnedRate: 600_000, Parked: 30 * time.Second}), "requests 600 learned 90"},
-		{"tokens", paced(limit.Pace{Limits: limit.Limits{RPM: 600, TPM: 10_000}, Rate: 600_000, TPM: 10_000}), "tokens 10000 configured 3600, requests 600 configured 60"},
-		{"calls in flight", paced(limit.Pace{Concurrency: 4, LearnedConcurrency: 4, Latency: 2 * time.Second}), "concurrency 4 learned 300"},
-		{"of an unknown latency say nothing", paced(limit.Pace{Limits: limit.Limits{Concurrency: 4}, Concurrency: 4}), ""},
+		{"the configured rate", paced(limit.Pace{Limits: limit.Limits{RPM: 60}}), "requests 60 configured 600"},
+		{"a learned rate", paced(limit.Pace{Limits: limit.Limits{RPM: 60}, LearnedRate: 30_000}), "requests 30 learned 1200"},
+		{"a rate of headers", paced(limit.Pace{ToldRate: 30_000, LearnedRate: 90_000}), "requests 30 told 1200"},
+		{"tokens of headers", paced(limit.Pace{Limits: limit.Limits{TPM: 100_000}, ToldTPM: 10_000}), "tokens 10000 told 3600"},
+		{"a start is no limit", paced(limit.Pace{Starting: true, Concurrency: 4, Rate: 1000, Latency: time.Second}), ""},
+		{"its last call takes its time", paced(limit.Pace{LearnedRate: 600_000, Latency: 5 * time.Second}), "requests 600 learned 65"},
+		{"it is parked", paced(limit.Pace{LearnedRate: 600_000, Parked: 30 * time.Second}), "requests 600 learned 90"},
+		{"tokens", paced(limit.Pace{Limits: limit.Limits{RPM: 600, TPM: 10_000}}), "tokens 10000 configured 3600, requests 600 configured 60"},
+		{"calls in flight", paced(limit.Pace{LearnedConcurrency: 4, Latency: 2 * time.Second}), "concurrency 4 learned 300"},
+		{"of an unknown latency say nothing", paced(limit.Pace{Limits: limit.Limits{Concurrency: 4}}), ""},
 		{"slots", Outlook{Now: evening, Slots: 10, Paces: map[string]limit.Pace{"a/m": {Latency: 3 * time.Second}}}, "slots 10 measured 180"},
 		{"more slots than lines", Outlook{Now: evening, Slots: 10_000, Paces: map[string]limit.Pace{"a/m": {Latency: 3 * time.Second}}}, "slots 10000 measured 3"},
 		{"slots of an unknown latency", Outlook{Now: evening, Slots: 10, Paces: map[string]limit.Pace{"a/m": {}}}, ""},
 		{
 			"what is ahead goes first",
-			Outlook{Now: evening, Ahead: 1200, Paces: map[string]limit.Pace{"a/m": {Rate: 60_000, LearnedRate: 60_000}}},
+			Outlook{Now: evening, Ahead: 1200, Paces: map[string]limit.Pace{"a/m": {LearnedRate: 60_000}}},
 			"requests 60 learned 1800",
 		},
 		{
@@ -51,7 +53,7 @@ func TestForesee(t *testing.T) {
 			Outlook{Now: evening, Guard: GuardOutlook{Calls: Hourly{Limit: 200}, Global: Hourly{Limit: 300}}},
 			"guard 200 configured 7200, global_guard 300 configured 3600",
 		},
-		{"for ever", paced(limit.Pace{Rate: 1, LearnedRate: 1, Parked: longest}), fmt.Sprintf("requests 0.001 learned %d", int64(longest.Seconds()))},
+		{"for ever", paced(limit.Pace{LearnedRate: 1, Parked: longest}), fmt.Sprintf("requests 0.001 learned %d", int64(longest.Seconds()))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +85,7 @@ func TestForeseeOfALadder(t *testing.T) {
 		{Model: "b/m", First: Sum{15, 1500, 150, 0}, All: Sum{90, 9000, 900, 0}, TooLarge: 5},
 		{Model: "a/m", Priced: true, First: Sum{5, 500, 50, 2}, All: Sum{100, 10000, 1000, 40}},
 		{Model: "nightshift/text", Text: true, Priced: true, All: Sum{Lines: 100}},
-	}}, Outlook{Now: evening, Paces: map[string]limit.Pace{"a/m": {Rate: 85_000, LearnedRate: 85_000}, "b/m": {Rate: 1_000, LearnedRate: 1_000}}})
+	}}, Outlook{Now: evening, Paces: map[string]limit.Pace{"a/m": {LearnedRate: 85_000}, "b/m": {LearnedRate: 1_000}}})
 	if f.CostUSD != 82 || f.InputTokens != 10_000 || len(f.Unpriced) != 1 || f.Unpriced[0] != "b/m" {
 		t.Errorf("got %+v", f)
 	}

@@ -20,8 +20,7 @@ func Outlook(cfg *config.Config, d batch.Description, now time.Time) batch.Outlo
 		Calls: batch.Hourly{Limit: l.Calls}, USD: batch.Hourly{Limit: l.USD}, Global: batch.Hourly{Limit: guard.Global.Calls},
 	}}
 	for _, key := range cfg.RungModels(queueOf(cfg, d).Ladder) {
-		l := paceLimits(cfg)(paceModel(cfg, key))
-		o.Paces[key] = limit.Pace{Limits: l, Rate: int64(l.RPM) * 1000, TPM: int64(l.TPM), Concurrency: int64(l.Concurrency)}
+		o.Paces[key] = limit.Pace{Limits: paceLimits(cfg)(paceModel(cfg, key))}
 	}
 	return o
 }
