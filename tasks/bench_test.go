@@ -16,51 +16,72 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/batch"
-	"nightshift/ladder"
+	"nightshift/internal/gather"
 )
 
-const (
-	benchSlots = 50
-	benchLines = 20_000
-)
+const benchLines = 20_000
 
-// BenchmarkHandler runs lines through the whole handler, keeper included, with
-// an instant answer, and as many tasks through a bare asynq handler with the
-// same number of servers, of the same concurrency, on the same Redis, in turn.
+// BenchmarkHandler runs lines through the whole handler, keeper, ladder and gate
+// included, with an instant answer, and as many tasks through a bare asynq handler
+// with the same number of servers, of the same concurrency, on the same Redis, in
+// turn. It counts the round trips of a line: those of its attempt, and asynq's
+// beside them.
 func BenchmarkHandler(b *testing.B) {
+	for _, slots := range []int{serverSlots, serverSlots * maxServers} {
+		b.Run(fmt.Sprintf("%dservers", len(split(slots))), func(b *testing.B) { benchHandler(b, slots) })
+	}
+}
+
+func benchHandler(b *testing.B, slots int) {
 	r := newRig(b, batch.Options{})
-	var ours, bare time.Duration
+	var bare, ours benchRun
 	for i := 0; b.Loop(); i++ {
-		bare += bareRun(b, r, i)
-		ours += ourRun(b, r, i)
+		bare = bare.plus(bareRun(b, r, i, slots))
+		ours = ours.plus(ourRun(b, r, i, slots))
 	}
 	n := float64(benchLines * b.N)
-	b.ReportMetric(n/ours.Seconds(), "lines/s")
-	b.ReportMetric(n/bare.Seconds(), "asynq_tasks/s")
-	b.ReportMetric(bare.Seconds()/ours.Seconds(), "of_bare_asynq")
+	b.ReportMetric(n/ours.took.Seconds(), "lines/s")
+	b.ReportMetric(n/bare.took.Seconds(), "asynq_tasks/s")
+	b.ReportMetric(bare.took.Seconds()/ours.took.Seconds(), "of_bare_asynq")
+	b.ReportMetric(float64(ours.trips)/n, "rtts/line")
+	b.ReportMetric(float64(ours.queueTrips)/n, "asynq_rtts/line")
+	b.ReportMetric(ours.redis/n*1e6, "redis_us/line")
+	b.ReportMetric(bare.redis/n*1e6, "asynq_redis_us/task")
+	b.ReportMetric(ours.cpu/n*1e6, "go_us/line")
+	b.ReportMetric(bare.cpu/n*1e6, "asynq_go_us/task")
 	b.ReportMetric(0, "ns/op")
 }
 
-func ourRun(b *testing.B, r *rig, i int) time.Duration {
+func ourRun(b *testing.B, r *rig, i, slots int) benchRun {
 	id := fmt.Sprint("bench", i)
 	r.submit(id, benchLines, nil)
-	o := r.options(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome { return answer(q) })
-	o.Queues[0].Slots = benchSlots
+	var line, queue trips
+	o := r.options(nil)
+	store := r.client(3)
+	store.AddHook(&line)
+	o.QueueRedis.AddHook(&queue)
+	o.EnqueueRedis.AddHook(&queue)
+	gather.On(store)
+	gather.On(o.QueueRedis)
+	lines := batch.NewRedis(store, batch.Options{})
+	o.Lines = lines
+	o.Queues[0].Slots, o.Queues[0].Ladder = slots, benchLadder(b, r, &line)
 	o.Logger = slog.New(slog.DiscardHandler)
 	var ended atomic.Int64
 	all := make(chan struct{})
 	o.Observer = endings{&ended, all}
 	w := NewWorker(o)
-	start := time.Now()
+	watch := startRun(b, r)
 	if err := w.Start(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	<-all
-	took := time.Since(start)
+	run := watch.end(b, r)
+	run.trips, run.queueTrips = line.n.Load(), queue.n.Load()
 	if err := w.Stop(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	return took
+	return run
 }
 
 // endings closes all when benchLines lines have ended.
@@ -77,15 +98,15 @@ func (e endings) LinesEnded(_ string, _ batch.Outcome, n int) {
 	}
 }
 
-func bareRun(b *testing.B, r *rig, i int) time.Duration {
+func bareRun(b *testing.B, r *rig, i, slots int) benchRun {
 	queue := fmt.Sprint("bare", i)
 	rdb := r.client(3)
 	enqueueAll(b, rdb, queue, func(n int) []byte { return fmt.Appendf(nil, `{"v":1,"b":"bench","l":%d}`, n) }, benchLines)
 	var done atomic.Int64
 	all := make(chan struct{})
-	start := time.Now()
+	watch := startRun(b, r)
 	var servers []*asynq.Server
-	for _, n := range split(benchSlots) {
+	for _, n := range split(slots) {
 		s := asynq.NewServerFromRedisClient(rdb, asynq.Config{
 			Concurrency: n, Queues: map[string]int{queue: 1}, TaskCheckInterval: 100 * time.Millisecond,
 			LogLevel: asynq.ErrorLevel,
@@ -101,11 +122,11 @@ func bareRun(b *testing.B, r *rig, i int) time.Duration {
 		servers = append(servers, s)
 	}
 	<-all
-	took := time.Since(start)
+	run := watch.end(b, r)
 	for _, s := range servers {
 		s.Shutdown()
 	}
-	return took
+	return run
 }
 
 // enqueueAll is asynq's client with 64 goroutines.

@@ -71,6 +71,7 @@ type Keeper struct {
 	obs      Observer
 	log      *slog.Logger
 	now      func() time.Time
+	begun    func(queue string) int // tasks that this process began in the last 2 s; nil: the heartbeat says it
 
 	unguarded   map[string]bool       // queues whose lines go on over their guard
 	lastResorts map[string]LastResort // by queue

@@ -12,33 +12,56 @@ import (
 type pace struct {
 	mu      sync.Mutex
 	slots   int
-	begun   []time.Time // of the last paceWindow
-	waiting []time.Time // wake times still ahead
+	begun   [paceSteps]step // a ring, by time
+	waiting []time.Time     // wake times still ahead
 }
 
-// paceWindow is how far back the rate of beginning looks.
-const paceWindow = 10 * time.Second
+// step is how many tasks began in one paceStep since 1970.
+type step struct {
+	at int64
+	n  int
+}
+
+const (
+	// paceWindow is how far back the rate of beginning looks, in steps of paceStep;
+	// thousands of tasks a second are not kept one by one.
+	paceWindow = 10 * time.Second
+	paceStep   = 100 * time.Millisecond
+	paceSteps  = int64(paceWindow/paceStep) + 1
+)
 
 func newPace(slots int) *pace { return &pace{slots: slots} }
 
 func (p *pace) begin(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begun = append(dropBefore(p.begun, now.Add(-paceWindow)), now)
+	at := stepOf(now)
+	s := &p.begun[at%paceSteps]
+	if s.at != at {
+		*s = step{at: at}
+	}
+	s.n++
 }
 
 // begunWithin returns how many tasks began within the last d.
 func (p *pace) begunWithin(d time.Duration, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
-	for _, t := range p.begun {
-		if t.After(now.Add(-d)) {
-			n++
+	return p.count(d, now)
+}
+
+// count takes the steps that began after now-d. The caller holds the lock.
+func (p *pace) count(d time.Duration, now time.Time) (n int) {
+	from, to := stepOf(now.Add(-d)), stepOf(now)
+	for _, s := range p.begun {
+		if s.at > from && s.at <= to {
+			n += s.n
 		}
 	}
 	return n
 }
+
+func stepOf(t time.Time) int64 { return t.UnixNano() / int64(paceStep) }
 
 func (p *pace) postpone(until, now time.Time) {
 	p.mu.Lock()
@@ -57,16 +80,6 @@ func (p *pace) crowd(now time.Time) (waiters int, perSecond float64) {
 			waiters++
 		}
 	}
-	p.begun = dropBefore(p.begun, now.Add(-paceWindow))
-	rate := float64(len(p.begun)) / paceWindow.Seconds()
+	rate := float64(p.count(paceWindow, now)) / paceWindow.Seconds()
 	return waiters, max(rate, float64(p.slots)/10)
-}
-
-// dropBefore removes the times before the given one from an ascending list.
-func dropBefore(ts []time.Time, from time.Time) []time.Time {
-	i := 0
-	for i < len(ts) && ts[i].Before(from) {
-		i++
-	}
-	return slices.Delete(ts, 0, i)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -23,13 +24,14 @@ const (
 
 // queues is what the keeper does to asynq.
 type queues struct {
-	rdb       redis.UniversalClient
+	rdb       together
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
 func newQueues(rdb redis.UniversalClient) *queues {
-	return &queues{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+	both := together{rdb}
+	return &queues{both, asynq.NewClientFromRedisClient(both), asynq.NewInspectorFromRedisClient(rdb)}
 }
 
 // enqueue puts a line's task on its queue. A task that is there already is
@@ -43,6 +45,23 @@ func (q *queues) enqueue(ctx context.Context, queue string, ref batch.Ref) error
 		asynq.TaskID(TaskID(ref)), asynq.MaxRetry(maxRetry), asynq.Timeout(taskTimeout))
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return fmt.Errorf("enqueue task %s: %w", TaskID(ref), err)
+	}
+	return nil
+}
+
+// enqueuePiece is how many tasks are enqueued in one round trip.
+const enqueuePiece = 128
+
+// enqueueAll puts the tasks of lines on their queue.
+func (q *queues) enqueueAll(ctx context.Context, queue string, refs []batch.Ref) error {
+	for piece := range slices.Chunk(refs, enqueuePiece) {
+		errs := make([]error, len(piece))
+		q.rdb.do(ctx, len(piece), func(ctx context.Context, i int) { errs[i] = q.enqueue(ctx, queue, piece[i]) })
+		for _, err := range errs {
+			if err != nil {
+				return err // of the others it is the same
+			}
+		}
 	}
 	return nil
 }

@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"nightshift/batch"
 )
 
 const (
-	// enqueueParallel is how many tasks are enqueued at a time: asynq has no
-	// batch call, and one goroutine is bound by the round trip.
-	enqueueParallel = 16
 	// maxAhead bounds the tasks that are pending: beyond it there is nothing to
 	// gain, and the keeper's rounds would take long.
 	maxAhead = 10_000
@@ -23,13 +18,18 @@ const (
 )
 
 // strength returns the slots of all live workers for a queue, and how many
-// tasks they began in the last 2 s.
+// tasks they began in the last 2 s. Of its own process it knows it now; others say
+// it once a second.
 func (k *Keeper) strength(queue string) (slots, begun int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, h := range k.live {
 		slots += h.Queues[queue].Slots
-		begun += h.Queues[queue].Begun
+		if h.ID == k.id && k.begun != nil {
+			begun += k.begun(queue)
+		} else {
+			begun += h.Queues[queue].Begun
+		}
 	}
 	return slots, begun
 }
@@ -65,18 +65,9 @@ func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Bac
 		if err != nil {
 			return fmt.Errorf("release lines of %s: %w", s.ID, err)
 		}
-		if err := k.enqueueAll(ctx, queue, refs); err != nil {
+		if err := k.queue.enqueueAll(ctx, queue, refs); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (k *Keeper) enqueueAll(ctx context.Context, queue string, refs []batch.Ref) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(enqueueParallel)
-	for _, ref := range refs {
-		g.Go(func() error { return k.queue.enqueue(ctx, queue, ref) })
-	}
-	return g.Wait()
 }

@@ -92,6 +92,7 @@ func NewWorker(o Options) *Worker {
 		stop: make(chan struct{}), giveUp: make(chan struct{}),
 	}
 	w.keeper = newKeeper(w.id, o, w.fleet)
+	w.keeper.begun = w.begun
 	return w
 }
 
@@ -306,6 +307,19 @@ func (w *Worker) beats(ctx context.Context) {
 	}
 }
 
+// beganLately is the time over which heartbeats count the tasks that were begun.
+const beganLately = 2 * time.Second
+
+// begun is how many tasks of a queue this process began lately.
+func (w *Worker) begun(queue string) int {
+	for _, h := range w.handlers {
+		if h.queue.Name == queue {
+			return h.pace.begunWithin(beganLately, w.opts.Now())
+		}
+	}
+	return 0
+}
+
 func (w *Worker) heartbeat() Heartbeat {
 	host, _ := os.Hostname()
 	h := Heartbeat{
@@ -318,7 +332,7 @@ func (w *Worker) heartbeat() Heartbeat {
 			slots = 0 // it takes no more
 		}
 		h.Queues[s.queue.Name] = QueueBeat{
-			Slots: slots, Active: len(s.slots), Begun: s.pace.begunWithin(2*time.Second, w.opts.Now()),
+			Slots: slots, Active: len(s.slots), Begun: s.pace.begunWithin(beganLately, w.opts.Now()),
 		}
 	}
 	return h
