@@ -84,7 +84,7 @@ func alone(t *testing.T) *lone {
 	l.others = l.onRedis(redistest.Client(t))
 	l.cut = &cut{Store: l.others}
 	l.store = NewFallback(l.cut, NewMemory(l.settingsOf, l.clock), FallbackOptions{
-		Timeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&l.log, nil)),
+		Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(&l.log, nil)),
 		OnChange: func(away bool) { l.changes = append(l.changes, away) },
 	})
 	return l

@@ -50,7 +50,7 @@ func aloneGuard(t *testing.T) (*guardBundle, *GuardFallback, *cutGuard) {
 	g := newGuards(nil)
 	g.limits["ann"] = GuardLimits{Calls: 2}
 	cut := &cutGuard{GuardMemory: g.memory}
-	f := NewGuardFallback(cut, func() time.Time { return g.now }, FallbackOptions{Timeout: 50 * time.Millisecond})
+	f := NewGuardFallback(cut, func() time.Time { return g.now }, FallbackOptions{Timeout: time.Second})
 	return &guardBundle{T: t, guards: g, store: g.memory}, f, cut
 }
 
