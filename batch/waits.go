@@ -29,6 +29,20 @@ func (st *Status) AtGuards(guards []limit.GuardStatus) {
 	}
 	slices.SortStableFunc(waits, func(a, b WaitingFor) int { return a.Until.Compare(b.Until) })
 	st.WaitingFor = append([]WaitingFor{}, waits...) // never nil
+	st.heldETA()
+}
+
+// heldETA drops an ETA that comes before the guard lets the first line go on: the
+// rate of the last minutes says nothing of a batch that it keeps.
+func (st *Status) heldETA() {
+	i := slices.IndexFunc(st.WaitingFor, func(w WaitingFor) bool { return w.Reason == reasonGuard })
+	if st.State != Waiting || i < 0 || st.ETA == nil || !st.ETA.Before(st.WaitingFor[i].Until) {
+		return
+	}
+	st.ETA, st.OnTime = nil, nil
+	if until := st.WaitingFor[i].Until; st.Deadline != nil && until.After(*st.Deadline) {
+		st.judge(until)
+	}
 }
 
 // guardOf says whether a guard keeps the producer from new calls, and until when.

@@ -56,3 +56,29 @@ func TestAtGuards(t *testing.T) {
 		})
 	}
 }
+
+func TestETAOfABatchThatTheGuardKeeps(t *testing.T) {
+	now := newClock().t
+	guards := []limit.GuardStatus{{Producer: "ann", Open: true, Until: now.Add(time.Hour)}}
+	at := func(d time.Duration) *time.Time { end := now.Add(d); return &end }
+	onTime, late := true, false
+	for name, c := range map[string]struct {
+		idle          bool
+		eta, deadline time.Duration
+		kept          bool
+		onTime        *bool
+	}{
+		"before the guard lets any line go on":      {true, time.Minute, 2 * time.Hour, false, nil},
+		"which is after the deadline":               {true, time.Minute, 30 * time.Minute, false, &late},
+		"after it":                                  {true, 90 * time.Minute, 2 * time.Hour, true, &onTime},
+		"lines go on, since it does not keep these": {false, time.Minute, 2 * time.Hour, true, &onTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := Status{Producer: "ann", State: Running, Outstanding: 5, Idle: c.idle, ETA: at(c.eta), Deadline: at(c.deadline), OnTime: &onTime}
+			st.AtGuards(guards)
+			if diff := cmp.Diff(c.onTime, st.OnTime); diff != "" || (st.ETA != nil) != c.kept {
+				t.Errorf("ETA %v, on time:\n%s", st.ETA, diff)
+			}
+		})
+	}
+}
