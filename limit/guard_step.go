@@ -82,7 +82,9 @@ func (b *book) reserve(c Charge, l, all GuardLimits, now int64) guardReply {
 		}
 	}
 	b.count(c, p, minute)
-	r := guardReply{change: p.closes(l, now), allChange: a.closes(all, now)}
+	var r guardReply
+	r.change, r.until = p.turn(l, now)
+	r.allChange, r.allUntil = a.turn(all, now)
 	return r
 }
 
@@ -155,16 +157,19 @@ func (w *window) opens(usd, now int64) int {
 	return guardOpened
 }
 
-// closes notes that a call was let in and that a new one would be, too.
-func (w *window) closes(l GuardLimits, now int64) int {
-	if w.Opened == 0 {
-		return 0
+// turn notes, after a call was let in, that the next one would be refused (the
+// keeper may release none, so that nobody is), or that it would not be any more.
+func (w *window) turn(l GuardLimits, now int64) (change int, until int64) {
+	open, until := w.open(l, now)
+	switch {
+	case open && w.Opened == 0:
+		w.Opened = now
+		return guardOpened, until
+	case !open && w.Opened != 0:
+		w.Opened, w.Dear = 0, 0
+		return guardClosed, 0
 	}
-	if open, _ := w.open(l, now); open {
-		return 0
-	}
-	w.Opened, w.Dear = 0, 0
-	return guardClosed
+	return 0, 0
 }
 
 // settle corrects a call's estimate by what it cost.

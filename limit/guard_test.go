@@ -280,7 +280,10 @@ func TestGuardIsReleasedByAPerson(t *testing.T) {
 
 func TestGuardTellsOfEachOpeningOnce(t *testing.T) {
 	eachGuard(t, GuardLimits{Calls: 1}, func(b *guardBundle) {
-		b.in(b.charge("1", 0))
+		b.in(b.charge("1", 0)) // the last one: the keeper may release no other
+		if changes := append(b.changes[0], b.changes[1]...); len(changes) != 1 || !changes[0].Open {
+			t.Errorf("with its last call %+v", changes)
+		}
 		var wait time.Duration
 		for i := range 5 {
 			w := b.over(b.charge(fmt.Sprint("w", i%2), 0), GuardProducer)

@@ -94,10 +94,16 @@ local function opens(w)
   return 1
 end
 
-local function closes(w, l)
-  if w.opened == 0 or not free(w.c, w.u, l, w.n, w.dear, false) or (l.u > 0 and w.u >= l.u) then return 0 end
-  redis.call('HDEL', w.key, 'opened', 'dear')
-  return 2
+-- turn notes, after a call was let in, whether the next one would be.
+local function turn(w, l)
+  local open = not free(w.c, w.u, l, w.n, w.dear, false) or (l.u > 0 and w.u >= l.u)
+  if open == (w.opened ~= 0) then return 0, 0 end
+  if not open then
+    redis.call('HDEL', w.key, 'opened', 'dear')
+    return 2, 0
+  end
+  redis.call('HSET', w.key, 'opened', text(now))
+  return 1, due(w, l, w.n, math.max(w.dear, 1), false)
 end
 
 local function leave(w)
@@ -143,4 +149,6 @@ if has_purse then
   if own then redis.call('HINCRBY', PURSE, 'allowance', -1) end
 end
 redis.call('HSET', HELD, ticket, text(minute) .. ' ' .. text(usd) .. ' ' .. (own and '1' or '0') .. ' ' .. batch)
-return {0, '0', closes(p, limit), '0', closes(all, limit_all), '0'}
+local change, till_p = turn(p, limit)
+local change_all, till_all = turn(all, limit_all)
+return {0, '0', change, text(till_p), change_all, text(till_all)}
