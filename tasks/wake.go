@@ -67,7 +67,7 @@ func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch
 
 func (k *Keeper) wake(queue string, e batch.OutEntry) (awake bool, err error) {
 	if awake, err = k.queue.wake(queue, e.Ref); awake {
-		k.woken[TaskID(e.Ref)] = woken{e.Wait.Deferral, k.now()}
+		k.woken[TaskID(e.Ref)] = woken{e.Ref.Batch, e.Wait.Deferral, k.now()}
 	}
 	return awake, err
 }
@@ -75,6 +75,7 @@ func (k *Keeper) wake(queue string, e batch.OutEntry) (awake bool, err error) {
 // woken is a wait that the keeper ended. It stays in the line's entry until an
 // attempt begins.
 type woken struct {
+	batch    string
 	deferral int
 	at       time.Time
 }

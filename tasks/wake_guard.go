@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"slices"
+	"time"
 
 	"nightshift/batch"
 	"nightshift/limit"
@@ -41,9 +42,9 @@ func (k *Keeper) letIn(byID map[string]batch.Backlog, waiting []batch.OutEntry, 
 	}
 	slices.SortStableFunc(waiting, func(a, b batch.OutEntry) int { return a.Wait.Until.Compare(b.Wait.Until) })
 	left := newGuardsLeft(k.quota.rooms)
-	for _, e := range waiting {
-		if k.isPending(e) {
-			left.take(byID[e.Ref.Batch].Producer)
+	for _, id := range k.aboutToCall(waiting) {
+		if b, mine := byID[id]; mine {
+			left.take(b.Producer)
 		}
 	}
 	for _, e := range waiting {
@@ -54,6 +55,29 @@ func (k *Keeper) letIn(byID map[string]batch.Backlog, waiting []batch.OutEntry, 
 		}
 	}
 	return in
+}
+
+// begunFor is how long a line that was woken is taken to be without its call
+// once it has begun: the guards were asked a moment ago, and it may wait for a
+// slot of its model.
+const begunFor = 5 * time.Second
+
+// aboutToCall returns the batch of each line that was let in, or has come to its
+// time, and may not be counted by its guard yet.
+func (k *Keeper) aboutToCall(waiting []batch.OutEntry) (batches []string) {
+	sleeping := map[string]bool{}
+	for _, e := range waiting {
+		sleeping[TaskID(e.Ref)] = true
+		if k.isPending(e) {
+			batches = append(batches, e.Ref.Batch)
+		}
+	}
+	for id, w := range k.woken {
+		if !sleeping[id] && k.now().Sub(w.at) < begunFor {
+			batches = append(batches, w.batch)
+		}
+	}
+	return batches
 }
 
 // isPending says whether a waiting line is about to begin: it was woken, or its

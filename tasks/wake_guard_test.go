@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -11,7 +12,8 @@ import (
 	"nightshift/limit"
 )
 
-// unseen is a guard of which the keeper learns when it is told to look.
+// unseen is a guard that the keeper cannot ask until the test lets it, so that it
+// releases more than the guard lets in.
 type unseen struct {
 	*limit.GuardRedis
 	seen atomic.Bool
@@ -21,7 +23,7 @@ func (u *unseen) Room(ctx context.Context, producers, batches []string) (limit.R
 	if u.seen.Load() {
 		return u.GuardRedis.Room(ctx, producers, batches)
 	}
-	return limit.Rooms{All: limit.Room{Unlimited: true}, Producers: map[string]limit.Room{"p": {Unlimited: true}}}, nil
+	return limit.Rooms{}, errors.New("not yet")
 }
 
 // Lines wait at their places, most of an hour; a release and a higher limit wake
@@ -74,15 +76,18 @@ func TestWhomAGuardLetsIn(t *testing.T) {
 		want  string
 	}{
 		"nobody":                        {limit.Rooms{All: limit.Room{Unlimited: true}}, 9, ""},
-		"those that are about to begin": {rooms(limit.Room{Unlimited: true}, 2, 0), 9, ""},
-		"and the next":                  {rooms(limit.Room{Unlimited: true}, 4, 1), 9, "a4 b1 a2 "},
-		"as many as the queue takes":    {rooms(limit.Room{Unlimited: true}, 4, 1), 2, "a4 b1 "},
-		"as all may":                    {rooms(limit.Room{Ready: 1, Calls: 2}, 4, 1), 9, "a4 "},
+		"those that are about to begin": {rooms(limit.Room{Unlimited: true}, 2, 1), 9, ""},
+		"and the next":                  {rooms(limit.Room{Unlimited: true}, 4, 2), 9, "a4 b1 a2 "},
+		"as many as the queue takes":    {rooms(limit.Room{Unlimited: true}, 4, 2), 2, "a4 b1 "},
+		"as all may":                    {rooms(limit.Room{Ready: 1, Calls: 3}, 4, 2), 9, "a4 "},
 		"everybody":                     {rooms(limit.Room{Unlimited: true}, 40, 40), 9, "a4 b1 a2 a1 b2 "},
 	} {
 		k := &Keeper{now: func() time.Time { return now }, quota: &quota{rooms: c.rooms}, woken: map[string]woken{
-			"a:00000005.0": {2, now}, // pending
-			"a:00000006.0": {1, now}, // came back
+			"a:00000005.0": {"a", 2, now},                   // pending
+			"a:00000006.0": {"a", 1, now},                   // came back
+			"b:00000007.0": {"b", 1, now.Add(-time.Second)}, // begun
+			"b:00000008.0": {"b", 1, now.Add(-time.Minute)}, // called long ago
+			"c:00000001.0": {"c", 1, now},                   // of another queue
 		}}
 		got := ""
 		for _, e := range k.letIn(byID, waiting, c.room) {
