@@ -2,7 +2,7 @@
 // admits, calls, classifies and reports, and says what the attempt ended in.
 //
 //	kept from an identical one → Answered
-//	for each admissible rung:  parked? → breaker admit → call → classify → guard → report
+//	for each admissible rung:  gate: guard, pace, breaker → call → classify → output guard
 //	first valid answer         → Answered
 //	nothing could be tried     → Deferred, until the earliest change
 //	something really failed    → Failed: one retry of the queue's budget
@@ -25,9 +25,13 @@
 //     asked for.
 //   - A line that must not be a probe (NoProbe) has a probe of ours sent in its
 //     place when its breaker waits for one by a line; see stand_in.go.
-//   - A parked model (after a 429) is waited for while the line's patience
-//     lasts: under 30 s in the attempt, longer as a deferral, which keeps the
-//     quality that the ladder's order asks for. After that, the next rung.
+//   - A model that is parked (after a 429), or called as fast as it may be, is
+//     waited for while the line's patience lasts: under 30 s in the attempt, by a
+//     place that is asked for again in slices, longer as a deferral, which keeps
+//     the quality that the ladder's order asks for. After that, the next rung.
+//     Patience counts from the first refusal; a place is none.
+//   - The hourly guard of the line's producer, or of all, defers it to its place;
+//     with `over: degrade`, rungs without a price go on. A spent budget is final.
 //   - An answer that the line's guard (a schema, deny) does not take was paid for
 //     and is invalid_output. The model is asked again up to `repairs` times a line
 //     with its answer and what is wrong with it; each is a call like any other.
@@ -80,21 +84,34 @@
 // told of in the log, or, with `action: demote`, goes last. 2% of the choices
 // try another model first, wherever figures decide.
 //
+// # The gate
+//
+// A [Gate] stands before every call. [RedisGate] asks guard, pace and breaker in one
+// round trip; where one refuses, what the others granted is given back, and a
+// breaker's refusal goes first. The guard is asked last of a line that had to wait,
+// since its hour counts calls when they are sent. After a call, report and
+// settlements are one round trip too, or none: those of the attempt's last call are
+// handed out (Outcome.Leaving) and ride in the pipeline that writes its end. They
+// are told before the attempt asks, waits or calls again.
+//
+// Probes pass [Gate.Send]: counted under a producer of their own, refused only by a park.
+//
 // # Invariants
 //
 //   - Every call that was made is in the outcome's progress, whatever the end.
-//   - Every admitted ticket is reported or released, also after a panic of an
-//     adapter, and also when the attempt's context has ended.
-//   - A call whose breaker rejects it, or whose model is parked, is not made.
+//   - Every pass through the gate is left, once, also after a panic of an adapter,
+//     and also when the attempt's context has ended. A call that was sent, or may
+//     have been, stays counted.
+//   - A call that breaker, pace or guard rejects is not made.
 //   - A line never makes more calls than max_calls. Its default is the arithmetic
 //     of full passes; 429s and calls that we broke off are not part of those.
 //
 // # When something is missing
 //
-// A breaker or park store that cannot answer before a call defers the line,
-// unspent; a worker's own stores fall back on its memory instead, so that an
-// attempt that has begun goes on without Redis. A report that cannot be
-// delivered is logged and dropped: the answer stands. A checkpoint that fails
+// Stores that cannot answer before a call defer the line, unspent; a worker's own
+// fall back on its memory instead, so that an attempt that has begun goes on
+// without Redis, for one call: then it waits for Redis too. A report that cannot be
+// delivered is logged, or told later: the answer stands. A checkpoint that fails
 // ends the attempt as Interrupted; a worker's own fails where the line is not to
 // go on, and not where Redis is away.
 //

@@ -71,7 +71,9 @@ var doorKey = breaker.Key{Provider: "p", Model: "p/a"}
 func joined(t *testing.T, limits limit.Limits, calls int64) *joint {
 	j := &joint{T: t, rdb: redistest.Client(t)}
 	j.rdb.AddHook(&j.tripping)
-	settings := func(breaker.Key) breaker.Settings { return breaker.Settings{Window: 4, Failures: 2, Cooldown: time.Minute} }
+	settings := func(breaker.Key) breaker.Settings {
+		return breaker.Settings{Window: 4, Failures: 2, Cooldown: time.Minute}
+	}
 	paces := func(limit.Model) limit.Limits { return limits }
 	j.breakers, j.pace = breaker.NewRedis(j.rdb, settings), limit.NewRedis(j.rdb, paces)
 	j.guard = limit.NewGuardRedis(j.rdb, limit.GuardOptions{Limits: func(string) limit.GuardLimits { return limit.GuardLimits{Calls: calls} }})

@@ -32,7 +32,11 @@ func (p *program) breakersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.printBreakers(conn, all, all, asJSON); err != nil || asJSON {
+			speeds, err := readPaces(c.Context(), conn)
+			if err != nil {
+				return err
+			}
+			if err := p.printBreakers(conn, speeds, all, all, asJSON); err != nil || asJSON {
 				return err
 			}
 			p.Say("%s", summary(all))
@@ -169,6 +173,7 @@ type breakerRecord struct {
 	Invalid     int                `json:"invalid"` // of those
 	Held        *heldRecord        `json:"held"`    // null: nobody holds it
 	Transitions []transitionRecord `json:"transitions"`
+	Pace        *paceRecord        `json:"pace"` // of a model; null: of a parent
 }
 
 type heldRecord struct {
@@ -185,13 +190,15 @@ type transitionRecord struct {
 	Reason string        `json:"reason"`
 }
 
-func breakerRecords(all []breaker.Status) []breakerRecord {
+func breakerRecords(all []breaker.Status, speeds paces) []breakerRecord {
+	now := time.Now()
 	records := []breakerRecord{}
 	for _, s := range all {
 		r := breakerRecord{
 			Scope: s.Scope, Provider: s.Key.Provider, Model: s.Key.Model, Region: s.Key.Region, State: s.State, Reason: s.Reason,
 			Until: orNull(s.Until), CooldownMS: s.Cooldown.Milliseconds(), Failures: s.Failures, Results: s.Results, Window: s.Window,
 			Probing: s.Probing, Wanted: s.Wanted, Judged: s.Judged, Invalid: s.Invalid, Transitions: []transitionRecord{},
+			Pace: speeds.record(s.Key, now),
 		}
 		if h := s.Held; h.State != "" {
 			r.Held = &heldRecord{h.State, h.By, h.At, orNull(h.Until)}

@@ -123,7 +123,11 @@ func (p *program) force(ctx context.Context, conn *app.Conn, keys []breaker.Key,
 	} else {
 		p.tellShut(after, keys)
 	}
-	return p.printBreakers(conn, after, of(after, keys), asJSON)
+	speeds, err := readPaces(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return p.printBreakers(conn, speeds, after, of(after, keys), asJSON)
 }
 
 // tellDeeds says what was done to breakers that were in the given states. Of

@@ -30,18 +30,22 @@ func (p *program) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			speeds, err := readPaces(c.Context(), conn)
+			if err != nil {
+				return err
+			}
 			some := of(all, keys)
 			if asJSON {
-				return cli.JSON(p.Out, breakerRecords(some))
+				return cli.JSON(p.Out, breakerRecords(some, speeds))
 			}
-			return p.showBreakers(conn, all, some)
+			return p.showBreakers(conn, speeds, all, some)
 		},
 	}
 	jsonFlag(c, &asJSON)
 	return c
 }
 
-func (p *program) showBreakers(conn *app.Conn, all, some []breaker.Status) error {
+func (p *program) showBreakers(conn *app.Conn, speeds paces, all, some []breaker.Status) error {
 	now := time.Now()
 	for i, s := range some {
 		if i > 0 {
@@ -57,7 +61,7 @@ func (p *program) showBreakers(conn *app.Conn, all, some []breaker.Status) error
 		if s.State != breaker.Closed && !s.Until.IsZero() {
 			pairs[1][1] += ", until " + p.ends(s, now)
 		}
-		for _, d := range p.details(s, parentOf(s, all), now) {
+		for _, d := range p.details(s, parentOf(s, all), speeds, now) {
 			pairs = append(pairs, [2]string{d.name, d.text})
 		}
 		if err := cli.Pairs(p.Out, pairs); err != nil {

@@ -15,9 +15,9 @@ import (
 const columns = 100
 
 // printBreakers prints some breakers of all, as JSON or as a table.
-func (p *program) printBreakers(conn *app.Conn, all, some []breaker.Status, asJSON bool) error {
+func (p *program) printBreakers(conn *app.Conn, speeds paces, all, some []breaker.Status, asJSON bool) error {
 	if asJSON {
-		return cli.JSON(p.Out, breakerRecords(some))
+		return cli.JSON(p.Out, breakerRecords(some, speeds))
 	}
 	now := time.Now()
 	var rows [][]string
@@ -35,7 +35,7 @@ func (p *program) printBreakers(conn *app.Conn, all, some []breaker.Status, asJS
 			fmt.Sprintf("%d of %d", s.Failures, s.Results), fmt.Sprintf("%d of %d", opens.Failures, s.Window),
 			brief(s.Cooldown), p.ends(s, now),
 		})
-		details = append(details, indented(p.details(s, parentOf(s, all), now), indent+"    "))
+		details = append(details, indented(p.details(s, parentOf(s, all), speeds, now), indent+"    "))
 	}
 	header := []string{"BREAKER", "SCOPE", "STATE", "FAILED", "OPENS AT", "COOLDOWN", "UNTIL (" + p.Zone(now) + ")"}
 	return p.printRows(header, rows, details)
@@ -73,7 +73,7 @@ func parentOf(s breaker.Status, all []breaker.Status) breaker.Status {
 type detail struct{ name, text string }
 
 // details is what the columns cannot hold.
-func (p *program) details(s, parent breaker.Status, now time.Time) []detail {
+func (p *program) details(s, parent breaker.Status, speeds paces, now time.Time) []detail {
 	var all []detail
 	if s.Held.State != "" {
 		all = append(all, detail{"held", p.hold(s.Held, now)})
@@ -86,6 +86,9 @@ func (p *program) details(s, parent breaker.Status, now time.Time) []detail {
 	}
 	if s.Invalid > 0 {
 		all = append(all, detail{"outputs", fmt.Sprintf("%d of the last %d invalid (%d%%)", s.Invalid, s.Judged, 100*s.Invalid/s.Judged)})
+	}
+	if text := p.pace(speeds[s.Key], now); text != "" {
+		all = append(all, detail{"pace", text})
 	}
 	return all
 }

@@ -16,6 +16,7 @@ import (
 	"nightshift/internal/app"
 	"nightshift/internal/cli"
 	"nightshift/internal/redistest"
+	"nightshift/limit"
 )
 
 // aBadNight is a breaker in each state that people must tell apart.
@@ -55,6 +56,19 @@ func aBadNight(now time.Time) []breaker.Status {
 	}
 }
 
+// aBusyNight has one model paced by all that there is, and another that is parked.
+func aBusyNight() paces {
+	model := func(name string) breaker.Key { return breaker.Key{Provider: "openai", Model: name} }
+	return paces{
+		model("openai/worse"): {
+			Limits: limit.Limits{RPM: 600, TPM: 90_000}, Rate: 583_400, LearnedRate: 583_400, TPM: 90_000, Concurrency: 40, LearnedConcurrency: 40,
+			InFlight: 12, Waiting: 3, Calls: 990, Limited: 10,
+		},
+		model("openai/due"):     {Parked: 20 * time.Second, Limited: 1},
+		model("openai/waiting"): {Calls: 7},
+	}
+}
+
 func numbers(breaker.Key) breaker.Settings { return breaker.Settings{}.WithDefaults() }
 
 // TestBreakersExplainThemselves: every state has its line, and all of them fit
@@ -63,18 +77,18 @@ func TestBreakersExplainThemselves(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{cli.New("worker", nil, &out, io.Discard)}
 	all := aBadNight(time.Now())
-	if err := p.printBreakers(&app.Conn{Numbers: numbers}, all, all, false); err != nil {
+	if err := p.printBreakers(&app.Conn{Numbers: numbers}, aBusyNight(), all, all, false); err != nil {
 		t.Fatal(err)
 	}
 	const at = `(\S+ )?\d\d:\d\d:\d\d( \S+)?`
 	for _, want := range []string{
 		`openai +parent +closed +0 of 0 +11 of 20 +1m +-\n`,
-		`  openai/due +model +open +11 of 12 +11 of 20 +1m +` + at + ` \(now\)\n      reason: unavailable: status 503: the provider failed\n      probe: due now\n`,
+		`  openai/due +model +open +11 of 12 +11 of 20 +1m +` + at + ` \(now\)\n      reason: unavailable: status 503: the provider failed\n      probe: due now\n      pace: parked until ` + at + ` \(in (20|19)s\); 0 in flight, 0 waiting, 1 of 1 call refused\n`,
 		`  openai/waiting .*\n      reason: unavailable: status 503: the server .*\n              .*\n(              .*\n)?      probe: next at ` + at + ` \(in 2\ds\)\n`,
 		`  openai/probing +model +half-open .*\n.*\n      probe: 1 in flight, at most until ` + at + ` \(in 1\ds\)\n`,
 		`  openai/unwanted .*\n.*\n      probe: none until a line asks for it\n`,
 		`  openai/by-task .*\n.*\n      probe: a waiting line at ` + at + ` \(in 4m1\ds\)\n`,
-		`  openai/worse .* -\n      outputs: 12 of the last 50 invalid \(24%\)\n`,
+		`  openai/worse .* -\n      outputs: 12 of the last 50 invalid \(24%\)\n      pace: 583 calls a minute, learned; 40 at a time, learned; 90000 tokens a minute, as\n +configured; 12 in flight, 3 waiting, 10 of 1000 calls refused\n`,
 		`  openai/held-for-good .* for good\n      held: open by anna@desk since ` + at + `, until it is closed or reset\n      probe: none while it is held\n`,
 		`  openai/held-closed +model +closed .* -\n      held: closed by anna@desk since ` + at + `, until ` + at + ` \(in (30m|29m59s)\)\n`,
 		`down +parent +open .*\n.*\n    probe: next at `,
@@ -103,7 +117,7 @@ func TestBreakersAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{cli.New("worker", nil, &out, io.Discard)}
 	all := aBadNight(time.Now())
-	if err := p.printBreakers(&app.Conn{Numbers: numbers}, all, all, true); err != nil {
+	if err := p.printBreakers(&app.Conn{Numbers: numbers}, aBusyNight(), all, all, true); err != nil {
 		t.Fatal(err)
 	}
 	var records []map[string]any
@@ -115,7 +129,7 @@ func TestBreakersAsJSON(t *testing.T) {
 		byModel[r["model"]] = r
 		for _, field := range []string{
 			"scope", "provider", "model", "region", "state", "reason", "until", "cooldown_ms", "failures", "results", "window",
-			"held", "probing", "wanted", "judged", "invalid", "transitions",
+			"held", "probing", "wanted", "judged", "invalid", "transitions", "pace",
 		} {
 			if _, ok := r[field]; !ok {
 				t.Errorf("%v lacks %s", r["model"], field)
@@ -131,6 +145,12 @@ func TestBreakersAsJSON(t *testing.T) {
 	}
 	if r := byModel["openai/worse"]; r["judged"] != 50.0 || r["invalid"] != 12.0 || r["until"] != nil || r["held"] != nil {
 		t.Errorf("closed: %v", r)
+	}
+	if p, ok := byModel["openai/worse"]["pace"].(map[string]any); !ok || p["rpm"] != 583.4 || p["learned_concurrency"] != 40.0 || p["parked_until"] != nil || p["limited"] != 10.0 {
+		t.Errorf("pace: %v", p)
+	}
+	if p, ok := byModel["openai/due"]["pace"].(map[string]any); !ok || p["rpm"] != nil || p["parked_until"] == nil {
+		t.Errorf("parked: %v", p)
 	}
 	if r := byModel["openai/probing"]; r["state"] != "half_open" || r["probing"] != 1.0 || r["cooldown_ms"] != 60000.0 {
 		t.Errorf("half-open: %v", r)
