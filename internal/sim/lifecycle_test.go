@@ -138,13 +138,13 @@ func TestRehearsalHasItsOutage(t *testing.T) {
 		script.Models[name] = m
 	}
 	b := setup(t, script)
-	for at, want := range map[int]int{1: 200, 5: 503, 12: 503, 13: 200} {
+	for at, want := range map[int]int{1: 200, 5: 503, 15: 503, 16: 200} {
 		b.clock.set(time.Duration(at) * time.Second)
 		if got := b.status("large"); got != want {
 			t.Errorf("large after %d s: %d, want %d", at, got, want)
 		}
 	}
-	for at, want := range map[int]int{1: 200, 8: 200, 10: 503, 13: 200} {
+	for at, want := range map[int]int{1: 200, 8: 200, 15: 503, 16: 200} {
 		b.clock.set(time.Duration(at) * time.Second)
 		if got := b.status("small"); got != want {
 			t.Errorf("small after %d s: %d, want %d", at, got, want)

@@ -22,7 +22,7 @@ func Rehearsal() Script {
 				Latency: Latency{P50: 450 * time.Millisecond, P99: 900 * time.Millisecond},
 				Tokens:  Tokens{Min: 80, Max: 240},
 				Faults: []Fault{
-					{Kind: Unavailable, From: 4 * time.Second, To: 13 * time.Second, Delay: 40 * time.Millisecond},
+					{Kind: Unavailable, From: 4 * time.Second, To: 16 * time.Second, Delay: 40 * time.Millisecond},
 				},
 			},
 			"small": {
@@ -33,7 +33,7 @@ func Rehearsal() Script {
 						Kind: RateLimited, From: 6 * time.Second, To: 8 * time.Second, Share: 0.3,
 						RetryAfter: RetrySeconds, RetryIn: time.Second, Delay: 20 * time.Millisecond,
 					},
-					{Kind: Unavailable, From: 9 * time.Second, To: 13 * time.Second, Delay: 40 * time.Millisecond},
+					{Kind: Unavailable, From: 9 * time.Second, To: 16 * time.Second, Delay: 40 * time.Millisecond},
 				},
 			},
 		},
