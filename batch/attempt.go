@@ -41,8 +41,10 @@ func (s *Redis) Begin(ctx context.Context, ref Ref, token string) (Begun, error)
 	if !validToken.MatchString(token) {
 		return Begun{}, fmt.Errorf("begin %s: the token %q is not one", ref, token)
 	}
+	have, asked := s.cache.ask(ref)
+	defer asked()
 	v, err := s.scripts.begin.Run(ctx, s.rdb, []string{metaKey(ref.Batch)},
-		s.nowArg(), s.opt.Lease.Milliseconds(), ref.Line, ref.Generation, token, maxCrashes).Slice()
+		s.nowArg(), s.opt.Lease.Milliseconds(), ref.Line, ref.Generation, token, maxCrashes, have).Slice()
 	if err != nil {
 		return Begun{}, fmt.Errorf("begin %s: %w", ref, err)
 	}
@@ -83,7 +85,7 @@ func (s *Redis) granted(ctx context.Context, l Lease, b Begun, v []any) (_ Begun
 			return b, fmt.Errorf("read progress: %w", err)
 		}
 	}
-	if err := json.Unmarshal([]byte(v[0].(string)), &b.Description); err != nil {
+	if b.Description, err = s.cache.describe(l.Ref.Batch, v[0].(string)); err != nil {
 		return b, fmt.Errorf("read description: %w", err)
 	}
 	if b.Crashes, err = strconv.Atoi(v[3].(string)); err != nil {
@@ -92,7 +94,7 @@ func (s *Redis) granted(ctx context.Context, l Lease, b Begun, v []any) (_ Begun
 	if b.Outstanding, err = strconv.ParseInt(v[5].(string), 10, 64); err != nil {
 		return b, err
 	}
-	lines, err := s.chunk(ctx, chunkID{l.Ref.Batch, b.Description.Digest, v[1].(string)})
+	lines, err := s.chunkSent(ctx, chunkID{l.Ref.Batch, b.Description.Digest, v[1].(string)}, v[6].(string))
 	if err != nil {
 		return b, err
 	}

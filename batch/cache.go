@@ -25,6 +25,8 @@ type chunkCache struct {
 	size  int64
 	order *list.List // of *cached
 	byID  map[chunkID]*list.Element
+	known map[string]*contents // by batch, of those with a chunk here
+	asked map[askID]bool
 }
 
 type cached struct {
@@ -34,7 +36,10 @@ type cached struct {
 }
 
 func newChunkCache(limit int64) *chunkCache {
-	return &chunkCache{limit: limit, order: list.New(), byID: map[chunkID]*list.Element{}}
+	return &chunkCache{
+		limit: limit, order: list.New(), byID: map[chunkID]*list.Element{},
+		known: map[string]*contents{}, asked: map[askID]bool{},
+	}
 }
 
 // get returns the chunk's lines, loading them once however many ask.
@@ -74,11 +79,14 @@ func (c *chunkCache) add(id chunkID, lines []Line) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byID[id] = c.order.PushFront(&cached{id, lines, size})
+	entry := &cached{id, lines, size}
+	c.byID[id] = c.order.PushFront(entry)
+	c.index(entry)
 	c.size += size
 	for c.size > c.limit && c.order.Len() > 1 {
 		last := c.order.Remove(c.order.Back()).(*cached)
 		delete(c.byID, last.id)
+		c.unindex(last)
 		c.size -= last.size
 	}
 }

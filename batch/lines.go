@@ -22,16 +22,28 @@ func (s *Redis) chunk(ctx context.Context, id chunkID) ([]Line, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
 		}
-		frame, err := s.packer.Unpack(packed)
-		if err != nil {
-			return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
-		}
-		lines, err := decodeChunk(frame)
-		if err != nil {
-			return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
-		}
-		return lines, nil
+		return s.decode(id, packed)
 	})
+}
+
+// chunkSent is chunk where the packed lines are at hand; empty: they are not.
+func (s *Redis) chunkSent(ctx context.Context, id chunkID, packed string) ([]Line, error) {
+	if packed == "" {
+		return s.chunk(ctx, id)
+	}
+	return s.cache.get(id, func() ([]Line, error) { return s.decode(id, []byte(packed)) })
+}
+
+func (s *Redis) decode(id chunkID, packed []byte) ([]Line, error) {
+	frame, err := s.packer.Unpack(packed)
+	if err != nil {
+		return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
+	}
+	lines, err := decodeChunk(frame)
+	if err != nil {
+		return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
+	}
+	return lines, nil
 }
 
 func lineOf(lines []Line, number int64) (Line, error) {

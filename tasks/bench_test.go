@@ -16,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/batch"
-	"nightshift/internal/gather"
 )
 
 const benchLines = 20_000
@@ -61,8 +60,6 @@ func ourRun(b *testing.B, r *rig, i, slots int) benchRun {
 	store.AddHook(&line)
 	o.QueueRedis.AddHook(&queue)
 	o.EnqueueRedis.AddHook(&queue)
-	gather.On(store)
-	gather.On(o.QueueRedis)
 	lines := batch.NewRedis(store, batch.Options{})
 	o.Lines = lines
 	o.Queues[0].Slots, o.Queues[0].Ladder = slots, benchLadder(b, r, &line)

@@ -1,12 +1,15 @@
 -- Takes a lease on a line, or says why not.
--- ARGV: now (ms or ''), lease (ms), line, generation, token, crashes allowed
+-- ARGV: now (ms or ''), lease (ms), line, generation, token, crashes allowed,
+--       have (the digest of the content whose chunk with the line is known; '': it
+--       is to be sent; '-': it is not)
 -- Returns a code and now (ms): 1 granted, with description, chunk, class,
--- crashes, progress and the lines outstanding; 2 over; 3 held by another, with the ms; 4 cancelled;
--- 5 deadline passed; 6 lost
+-- crashes, progress, the lines outstanding and the compressed lines of the chunk
+-- or ''; 2 over; 3 held by another, with the ms; 4 cancelled; 5 deadline passed;
+-- 6 lost
 local now, ms, line, gen, token = now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local allowed = tonumber(ARGV[6])
+local allowed, have = tonumber(ARGV[6]), ARGV[7]
 local v = redis.call('HMGET', meta, 'committed', 'cancelled_at', 'deadline', 'd',
-  'total', 'succeeded', 'failed', 'expired', 'cancelled')
+  'total', 'succeeded', 'failed', 'expired', 'cancelled', 'digest')
 if not v[1] then return {2, num(now)} end
 local entry = entry_of(line)
 if not entry or entry.gen ~= gen then return {2, num(now)} end
@@ -45,4 +48,5 @@ if not only then
   end
 end
 local left = v[5] - (v[6] or 0) - (v[7] or 0) - (v[8] or 0) - (v[9] or 0)
-return {1, num(now), v[4], entry.chunk, entry.class, num(crashes), stored.body, num(left)}
+local lines = have ~= '-' and have ~= v[10] and redis.call('HGET', chunks, entry.chunk) or ''
+return {1, num(now), v[4], entry.chunk, entry.class, num(crashes), stored.body, num(left), lines}

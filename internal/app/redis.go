@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/config"
-	"nightshift/internal/gather"
 )
 
 // Redis makes clients of one Redis. Each purpose has its own, because they fail
@@ -101,7 +100,6 @@ func (r *Redis) Breaker() redis.UniversalClient {
 
 func (r *Redis) client(tweak func(*redis.UniversalOptions)) redis.UniversalClient {
 	c := r.open(tweak)
-	gather.On(c) // what workers run on them are scripts that may be repeated
 	r.clients = append(r.clients, c)
 	return c
 }

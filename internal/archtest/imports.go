@@ -28,7 +28,6 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
 	"internal/schema":     {by: []string{"config", "ladder", "batch"}},
 	"internal/standby":    {by: []string{"breaker", "limit", "ladder", "internal/app"}},
-	"internal/gather":     {by: []string{"internal/app"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
