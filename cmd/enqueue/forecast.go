@@ -121,7 +121,6 @@ func (p *program) foreseen(s batch.Status, now time.Time) []string {
 	if f.FinishAt != nil {
 		row = fmt.Sprintf("%s, and %s", cli.Duration(f.FinishAt.Sub(f.At)), row)
 	}
-	done := s.Total - s.Outstanding
 	if s.FinishedAt != nil {
 		return []string{row, fmt.Sprintf("it took %s, and %s", cli.Duration(s.FinishedAt.Sub(s.CreatedAt)), money(s.CostUSD))}
 	}
@@ -129,5 +128,6 @@ func (p *program) foreseen(s batch.Status, now time.Time) []string {
 		return []string{row}
 	}
 	row += fmt.Sprintf(" (done at about %s: %s)", p.Clock(*f.FinishAt, now), boundText(f.Bounds[0]))
-	return []string{row, fmt.Sprintf("by now %d lines and %s were foreseen, it is %d and %s", f.LinesBy(now), money(f.CostOf(done)), done, money(s.CostUSD))}
+	by := f.LinesBy(now)
+	return []string{row, fmt.Sprintf("by now %s and %s were foreseen, it is %d and %s", cli.Count(by, "line"), money(f.CostOf(by)), s.Total-s.Outstanding, money(s.CostUSD))}
 }
