@@ -62,10 +62,10 @@ func (p *program) settleTerms(ctx context.Context, conn *app.Conn, d *batch.Desc
 	}
 	f := batch.Foresee(w, o)
 	d.Forecast = &f
+	p.sayForecast(f)
 	if g := f.Guard; g != nil && g.Verdict == batch.Late && !degrades(conn.Config, *d) {
 		return p.tooSlow(g, *d)
 	}
-	p.sayForecast(f)
 	p.warnOf(f, *d)
 	return nil
 }
