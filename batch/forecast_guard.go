@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"nightshift/limit"
 	"nightshift/provider"
 )
 
@@ -71,10 +72,14 @@ func judge(needed time.Duration, now, deadline time.Time) Judgement {
 	return InTime
 }
 
-// until is how long it takes until n further calls have been let through.
+// windowMinutes is how long a call counts, in the guard's whole minutes.
+const windowMinutes = int64(limit.GuardWindow / time.Minute)
+
+// until is how long it takes until n further calls have been let through, at most.
 //
-// What was used is thought to be spread evenly over the last hour, so it falls
-// out evenly over the next one; what is free goes at once, and again each hour.
+// What was used is thought to be spread evenly over the guard's window, so it falls
+// out evenly over the next one, by whole minutes; what is free goes at once, and
+// again each window.
 func (h Hourly) until(n int64) time.Duration {
 	free := max(0, h.Limit-h.Used)
 	if h.Limit <= 0 || n <= free {
@@ -82,26 +87,24 @@ func (h Hourly) until(n int64) time.Duration {
 	}
 	used := h.Limit - free
 	rounds, rest := (n-free-1)/h.Limit, (n-free-1)%h.Limit+1
-	if rounds > int64(longest/time.Hour) {
+	if rounds > int64(longest/limit.GuardWindow) {
 		return longest
 	}
-	part := time.Hour
+	minutes := windowMinutes
 	if rest <= used {
-		part = scaled(float64(rest)/float64(used), time.Hour)
+		minutes = (rest*windowMinutes + used - 1) / used
 	}
-	return time.Duration(rounds)*time.Hour + part
+	return time.Duration(rounds*windowMinutes+minutes) * time.Minute
 }
 
-// passes is how many calls are let through in a time.
+// passes is how many calls are let through in a time, at least.
 func (h Hourly) passes(d time.Duration) int64 {
 	if h.Limit <= 0 {
 		return math.MaxInt64
 	}
 	free := max(0, h.Limit-h.Used)
-	d = min(max(d, 0), longest)
-	hours := int64(d / time.Hour)
-	const rounding = 1e-6 // of a division; no part of a call
-	return free + hours*h.Limit + int64(float64(h.Limit-free)*(d%time.Hour).Hours()+rounding)
+	minutes := int64(min(max(d, 0), longest) / time.Minute)
+	return free + minutes/windowMinutes*h.Limit + (h.Limit-free)*(minutes%windowMinutes)/windowMinutes
 }
 
 // bounds are the guard's limits that hold a batch. Its allowance is of calls of

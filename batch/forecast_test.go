@@ -1,6 +1,8 @@
 package batch
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -51,7 +53,7 @@ func TestForesee(t *testing.T) {
 		{
 			"the guard",
 			Outlook{Now: evening, Guard: GuardOutlook{Calls: Hourly{Limit: 200}, Global: Hourly{Limit: 300}}},
-			"guard 200 configured 7200, global_guard 300 configured 3600",
+			"guard 200 configured 7320, global_guard 300 configured 3660",
 		},
 		{"for ever", paced(limit.Pace{LearnedRate: 1, Parked: longest}), fmt.Sprintf("requests 0.001 learned %d", int64(longest.Seconds()))},
 	}
@@ -105,14 +107,15 @@ func TestHourlyArithmetic(t *testing.T) {
 	}{
 		{Hourly{}, 1_000_000, 0}, // no limit
 		{Hourly{Limit: 1000}, 1000, 0},
-		{Hourly{Limit: 1000}, 1001, time.Hour},
-		{Hourly{Limit: 1000}, 9000, 8 * time.Hour}, // 1,000 at once and then each hour
-		{Hourly{Limit: 1000, Used: 1000}, 500, 30 * time.Minute},
-		{Hourly{Limit: 1000, Used: 1000}, 9000, 9 * time.Hour},
+		{Hourly{Limit: 1000}, 1001, 61 * time.Minute},     // as long as a call may count
+		{Hourly{Limit: 1000}, 9000, 8 * 61 * time.Minute}, // 1,000 at once and then each window
+		{Hourly{Limit: 1000, Used: 1000}, 500, 31 * time.Minute},
+		{Hourly{Limit: 1000, Used: 1000}, 9000, 9 * 61 * time.Minute},
 		{Hourly{Limit: 1000, Used: 400}, 600, 0},
-		{Hourly{Limit: 1000, Used: 400}, 800, 30 * time.Minute},
-		{Hourly{Limit: 1000, Used: 400}, 1001, time.Hour},
-		{Hourly{Limit: 1000, Used: 5000}, 1000, time.Hour}, // the limit was lowered
+		{Hourly{Limit: 1000, Used: 400}, 601, time.Minute},
+		{Hourly{Limit: 1000, Used: 400}, 800, 31 * time.Minute},
+		{Hourly{Limit: 1000, Used: 400}, 1001, 61 * time.Minute},
+		{Hourly{Limit: 1000, Used: 5000}, 1000, 61 * time.Minute}, // the limit was lowered
 		{Hourly{Limit: 1}, 1 << 60, longest},
 	}
 	for _, tt := range tests {
@@ -131,7 +134,7 @@ func TestHourlyAgreesWithItself(t *testing.T) {
 		if got := h.passes(d); got < n {
 			t.Fatalf("%d calls of %+v need %v, in which %d pass", n, h, d, got)
 		}
-		if n > 0 && d > 0 && h.passes(d-time.Hour/time.Duration(limit)-1) >= n {
+		if n > 0 && d > 0 && h.passes(d-1) >= n {
 			t.Fatalf("%d calls of %+v need %v, but pass sooner", n, h, d)
 		}
 	})
@@ -148,15 +151,16 @@ func TestGuardJudgesByTheDeadline(t *testing.T) {
 		{"no deadline", GuardOutlook{Calls: Hourly{Limit: 100}}, 0, InTime, 0},
 		{"at once", GuardOutlook{Calls: Hourly{Limit: 9000}}, time.Minute, InTime, 0},
 		{"ample", GuardOutlook{Calls: Hourly{Limit: 1000}}, 24 * time.Hour, InTime, 0},
-		{"just", GuardOutlook{Calls: Hourly{Limit: 1000}}, 8 * time.Hour, Tight, 0},
-		{"late", GuardOutlook{Calls: Hourly{Limit: 1000}}, 3 * time.Hour, Late, 5000},
-		{"by others", GuardOutlook{Calls: Hourly{Limit: 1000, Others: 6000}}, 8 * time.Hour, Late, 6000},
+		{"just", GuardOutlook{Calls: Hourly{Limit: 1000}}, 8 * 61 * time.Minute, Tight, 0},
+		{"a minute less", GuardOutlook{Calls: Hourly{Limit: 1000}}, 8*61*time.Minute - time.Minute, Late, 1000},
+		{"late", GuardOutlook{Calls: Hourly{Limit: 1000}}, 3 * time.Hour, Late, 6000},
+		{"by others", GuardOutlook{Calls: Hourly{Limit: 1000, Others: 6000}}, 8 * time.Hour, Late, 7000},
 		{"the whole batch by others", GuardOutlook{Calls: Hourly{Limit: 1000, Others: 60_000}}, 8 * time.Hour, Late, 9000},
 		{"an allowance for all", GuardOutlook{Calls: Hourly{Limit: 1000, Others: 60_000}, Allowance: 9000}, 8 * time.Hour, InTime, 0},
-		{"an allowance that is too small", GuardOutlook{Calls: Hourly{Limit: 1000}, Allowance: 100}, 3 * time.Hour, Late, 5000},
+		{"an allowance that is too small", GuardOutlook{Calls: Hourly{Limit: 1000}, Allowance: 100}, 3 * time.Hour, Late, 6000},
 		{"of all producers", GuardOutlook{Global: Hourly{Limit: 1000}, Allowance: 9000}, 3 * time.Hour, Late, 0},
 		{"dollars", GuardOutlook{USD: Hourly{Limit: int64(provider.Dollars(10))}}, 3 * time.Hour, Late, 0}, // the batch takes $90
-		{"dollars and calls", GuardOutlook{Calls: Hourly{Limit: 1000}, USD: Hourly{Limit: int64(provider.Dollars(60))}}, 3 * time.Hour, Late, 5000},
+		{"dollars and calls", GuardOutlook{Calls: Hourly{Limit: 1000}, USD: Hourly{Limit: int64(provider.Dollars(60))}}, 3 * time.Hour, Late, 6000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,4 +180,34 @@ func TestGuardJudgesByTheDeadline(t *testing.T) {
 	if (GuardOutlook{}).foresee(5, 5) != nil {
 		t.Error("a forecast of a guard without limits")
 	}
+}
+
+// What the arithmetic says holds at the guard itself, at whatever second of a
+// minute a batch begins.
+func TestHourlyAgreesWithTheGuard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.Int64Range(1, 5).Draw(t, "limit")
+		now := evening.Add(time.Duration(rapid.IntRange(0, 59_999).Draw(t, "ms")) * time.Millisecond)
+		guard := limit.NewGuardMemory(limit.GuardOptions{
+			Limits: func(string) limit.GuardLimits { return limit.GuardLimits{Calls: l} },
+		}, func() time.Time { return now })
+		h, n := Hourly{Limit: l}, rapid.Int64Range(1, 4*l).Draw(t, "n")
+		began := now
+		for i := range n {
+			for {
+				var over *limit.OverError
+				err := guard.Reserve(context.Background(), limit.Charge{Producer: "ann", Ticket: fmt.Sprint(i)})
+				if err == nil {
+					break
+				}
+				if !errors.As(err, &over) {
+					t.Fatal(err)
+				}
+				now = now.Add(over.Wait)
+			}
+			if d := h.until(i + 1); now.Sub(began) > d {
+				t.Fatalf("call %d of a limit of %d went after %v, it was to be %v", i+1, l, now.Sub(began), d)
+			}
+		}
+	})
 }

@@ -21,6 +21,10 @@ const (
 	minuteMS   = int64(60_000)
 )
 
+// GuardWindow is the longest that a call counts in the hour of a guard, and how
+// long after a full minute one counts that was made at it.
+const GuardWindow = (guardMinutes + 1) * time.Minute
+
 // window is the sliding hour of one producer, or of all. The zero window is empty.
 type window struct {
 	Minutes []guardMinute // ascending; of those that count
