@@ -117,10 +117,10 @@ func (g *RedisGate) Enter(ctx context.Context, e Entry) (Pass, error) {
 	case answered:
 		return g.decide(ctx, &e, a)
 	case err != nil:
-		g.owe(g.gifts(&e, breaker.Ticket{})...) // it may have been asked all the same
+		g.owe(g.gifts(&e, a.ticket)...) // it may have been asked all the same
 		return Pass{}, err
 	}
-	return g.alone(ctx, e)
+	return g.alone(ctx, e, a.ticket)
 }
 
 // replies are what the stores said to an entry.
@@ -222,15 +222,19 @@ func (g *RedisGate) isBusy(m limit.Model) bool {
 	return ok && g.o.Now().Before(until.(time.Time))
 }
 
-// alone has the process's own stores decide.
-func (g *RedisGate) alone(ctx context.Context, e Entry) (Pass, error) {
+// alone has the process's own stores decide, though the shared ones may have been
+// asked: where a part of them answered, t is what the breaker granted.
+func (g *RedisGate) alone(ctx context.Context, e Entry, t breaker.Ticket) (Pass, error) {
 	if !e.Ask.Alone {
-		g.owe(g.gifts(&e, breaker.Ticket{})...)
+		g.owe(g.gifts(&e, t)...)
 		return Pass{}, ErrAlone
 	}
 	p, err := g.own.Enter(ctx, e)
-	if err != nil {
-		g.owe(g.gifts(&e, breaker.Ticket{})...) // it may have been asked all the same
+	switch {
+	case err != nil:
+		g.owe(g.gifts(&e, t)...)
+	case t.Probe: // the own breakers admit by a ticket of theirs
+		g.owe(g.release(t))
 	}
 	p.lone = true
 	return p, err

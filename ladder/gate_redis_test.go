@@ -19,8 +19,9 @@ import (
 
 // tripping counts round trips and can keep them from their Redis.
 type tripping struct {
-	trips atomic.Int64
-	cut   atomic.Bool
+	trips  atomic.Int64
+	cut    atomic.Bool
+	partly func() // the next pipeline reaches Redis, but its last answer is lost, and this is called
 }
 
 var errCut = errors.New("connection refused")
@@ -49,7 +50,13 @@ func (h *tripping) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 			return errCut
 		}
 		h.trips.Add(1)
-		return next(ctx, cmds)
+		err := next(ctx, cmds)
+		if lost := h.partly; lost != nil {
+			h.partly = nil
+			cmds[len(cmds)-1].SetErr(errCut)
+			lost()
+		}
+		return err
 	}
 }
 
@@ -72,7 +79,7 @@ func joined(t *testing.T, limits limit.Limits, calls int64) *joint {
 	j := &joint{T: t, rdb: redistest.Client(t)}
 	j.rdb.AddHook(&j.tripping)
 	settings := func(breaker.Key) breaker.Settings {
-		return breaker.Settings{Window: 4, Failures: 2, Cooldown: time.Minute}
+		return breaker.Settings{Window: 4, Failures: 2, Cooldown: time.Minute, TaskProbes: true}
 	}
 	paces := func(limit.Model) limit.Limits { return limits }
 	j.breakers, j.pace = breaker.NewRedis(j.rdb, settings), limit.NewRedis(j.rdb, paces)

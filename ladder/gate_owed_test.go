@@ -1,0 +1,79 @@
+package ladder
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"nightshift/breaker"
+	"nightshift/limit"
+)
+
+// probing is how many probes of the breaker are out.
+func (j *joint) probing() int { return j.breaker().Probing }
+
+func (j *joint) breaker() breaker.Status {
+	j.Helper()
+	list, err := j.breakers.List(j.Context(), []breaker.Key{doorKey})
+	if err != nil {
+		j.Fatal(err)
+	}
+	return list[0]
+}
+
+// due opens the breaker and waits until the next call is to be its probe.
+func (j *joint) due() {
+	j.Helper()
+	if err := j.breakers.Force(j.Context(), doorKey, breaker.Force{Action: breaker.ForceOpen, For: 10 * time.Millisecond}); err != nil {
+		j.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); !j.breaker().TaskDue; {
+		if time.Now().After(end) {
+			j.Fatal("no probe is due")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// The breaker granted a probe and the guard's answer was lost: whatever becomes
+// of the entry, nobody waits for the end of that probe's lease.
+func TestAProbeOfWhichOnlyAPartWasHeardIsGivenBack(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		alone bool // the entry may go on without Redis
+		ends  bool // the attempt ends meanwhile
+		calls int64
+	}{{"goes on alone", true, false, 2}, {"may not", false, false, 1}, {"attempt ends", true, true, 1}} {
+		t.Run(tc.name, func(t *testing.T) {
+			j := joined(t, limit.Limits{}, 0)
+			_, _ = j.gate.Leave(t.Context(), j.enter("warm"), passed(1)) // the scripts are loaded
+			j.due()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			j.partly = func() {
+				if same(t, "probes out", j.probing(), 1); tc.ends {
+					cancel()
+				}
+			}
+			e := j.entry("one")
+			e.Ask.Alone = tc.alone
+			p, err := j.gate.Enter(ctx, e)
+			switch {
+			case err == nil:
+				_, err = j.gate.Leave(t.Context(), p, passed(1))
+			case errors.Is(err, ErrAlone) && !tc.alone, tc.ends:
+				err = nil
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.skip.Add(int64(2 * time.Second)) // Redis is asked again
+			if err := j.gate.GiveUp(t.Context(), j.entry("nobody")); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "probes out", j.probing(), 0)
+			j.want(0, 0, tc.calls, tc.calls)
+		})
+	}
+}
