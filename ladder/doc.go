@@ -31,7 +31,7 @@
 //     the quality that the ladder's order asks for. After that, the next rung.
 //     Patience counts from the first refusal; a place is none.
 //   - The hourly guard of the line's producer, or of all, defers it to its place;
-//     with `over: degrade`, rungs without a price go on. A spent budget is final.
+//     with `over: degrade`, rungs that cost nothing go on. A spent budget is final.
 //   - An answer that the line's guard (a schema, deny) does not take was paid for
 //     and is invalid_output. The model is asked again up to `repairs` times a line
 //     with its answer and what is wrong with it; each is a call like any other.

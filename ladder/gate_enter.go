@@ -74,7 +74,7 @@ func (a *attempt) entry(r *rung) Entry {
 		Charge: limit.Charge{
 			Producer: a.r.Producer, Batch: a.r.Batch, Line: fmt.Sprintf("%s:%d", a.r.Batch, a.r.Line), Ticket: a.turn.ticket,
 			USD:    int64(cost(r.price, provider.Usage{InputTokens: input, OutputTokens: output})),
-			Always: a.l.degrades && r.price == nil,
+			Always: a.l.degrades && r.price.Free(),
 		},
 	}
 }
@@ -185,7 +185,7 @@ func (a *attempt) shut(r *rung, open *breaker.OpenError) move {
 }
 
 // over is for a line whose producer, or whose batch, has used up what it may
-// call. The line waits for its place, unless rungs without a price go on.
+// call. The line waits for its place, unless rungs that cost nothing go on.
 func (a *attempt) over(r *rung, over *limit.OverError) move {
 	if over.Scope == limit.GuardBudget && over.Wait == 0 {
 		return a.final(CodeBudgetExhausted, over.Error(), nil)

@@ -124,16 +124,18 @@ func TestASpentBudgetIsFinal(t *testing.T) {
 
 func TestDegradeGoesOnWithWhatCostsNothing(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		free bool
-		by   string
-	}{{"a model without a price", true, "p/b"}, {"a text", false, TextModel}} {
+		name  string
+		price *config.Price // of the second model
+		by    string
+	}{
+		{"a model without a price", nil, "p/b"},
+		{"a model whose price is zeros", &config.Price{}, "p/b"},
+		{"a text", &config.Price{PerCall: 1}, TextModel},
+	} {
 		b := setup(t, "a", "b")
-		if tc.free {
-			m := b.models["p/b"]
-			m.Price = nil
-			b.models["p/b"] = m
-		}
+		m := b.models["p/b"]
+		m.Price = tc.price
+		b.models["p/b"] = m
 		b.guard.over = over(limit.GuardProducer, time.Minute)
 		c := nightly(1, "a", "b")
 		c.Rungs = append(c.Rungs, config.Rung{Text: "sorry"})

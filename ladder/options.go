@@ -34,7 +34,7 @@ type Options struct {
 	Gate Gate
 	// Share keeps a model from taking all slots of a worker; nil: it may.
 	Share *limit.Share
-	// Degrade has rungs without a price go on while the hourly guard is open.
+	// Degrade has rungs that cost nothing go on while the hourly guard is open.
 	Degrade bool
 	// Prober sends the probes that lines may not be themselves (Request.NoProbe).
 	// nil: as a last resort, such a line is the probe after all.

@@ -112,7 +112,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	})
 	climbs, err := ladders(cfg, ladder.Options{
 		Models: cfg.Models, Providers: cfg.Providers, Callers: calls, Prober: prober, Router: a.router,
-		Gate: gate, Share: a.share(queues), Degrade: cfg.Guard.Over == "degrade",
+		Gate: gate, Share: a.share(queues), Degrade: cfg.Guard.Over == config.OverDegrade,
 		Cache: ladder.NewRedisAnswers(soon), Logger: log, Observer: watch,
 	}, queues)
 	if err != nil {
