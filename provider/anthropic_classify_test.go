@@ -7,20 +7,12 @@ import (
 	"testing"
 )
 
-func headers(e entry) http.Header {
-	h := http.Header{}
-	for k, v := range e.Headers {
-		h.Set(k, v)
-	}
-	return h
-}
-
 // TestCorpusOfAnthropic covers cases 17, 18, 19 and 21 for the Messages API:
 // what every known response means.
 func TestCorpusOfAnthropic(t *testing.T) {
 	for name, e := range corpusOf(t, "anthropic") {
 		t.Run(name, func(t *testing.T) {
-			answer, refusal := readMessage(e.Status, headers(e), e.body(), noon)
+			answer, refusal := readMessage(e.Status, e.Headers.header(), e.body(), noon)
 			if refusal != nil {
 				checkRefusal(t, e, refusal)
 				return

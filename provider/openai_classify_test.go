@@ -12,10 +12,10 @@ import (
 
 // entry is one response of testdata, as a provider sent it.
 type entry struct {
-	Status  int               `json:"status"`
-	Headers map[string]string `json:"headers"`
-	Body    json.RawMessage   `json:"body"` // a JSON body
-	Text    string            `json:"text"` // any other
+	Status  int             `json:"status"`
+	Headers fields          `json:"headers"`
+	Body    json.RawMessage `json:"body"` // a JSON body
+	Text    string          `json:"text"` // any other
 	Want    struct {
 		Kind         Kind    `json:"kind"`
 		Scope        Scope   `json:"scope"`
@@ -28,6 +28,17 @@ type entry struct {
 		Usage        []int64 `json:"usage"` // input, cached, output
 		Finish       string  `json:"finish"`
 	} `json:"want"`
+}
+
+// fields are those of a header.
+type fields map[string]string
+
+func (f fields) header() http.Header {
+	h := http.Header{}
+	for name, value := range f {
+		h.Set(name, value)
+	}
+	return h
 }
 
 func (e entry) body() []byte {
@@ -67,11 +78,7 @@ func corpusOf(t testing.TB, family string) map[string]entry {
 func TestCorpus(t *testing.T) {
 	for name, e := range corpus(t) {
 		t.Run(name, func(t *testing.T) {
-			h := http.Header{}
-			for k, v := range e.Headers {
-				h.Set(k, v)
-			}
-			answer, refusal := readResponse(e.Status, h, e.body(), noon)
+			answer, refusal := readResponse(e.Status, e.Headers.header(), e.body(), noon)
 			if refusal != nil {
 				checkRefusal(t, e, refusal)
 				return

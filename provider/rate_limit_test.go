@@ -3,6 +3,7 @@ package provider
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,48 +13,104 @@ func bucketOf(limit, remaining int64, reset time.Duration) Bucket {
 	return Bucket{Limit: limit, Remaining: remaining, Reset: reset, Known: true}
 }
 
-func TestParseRateLimit(t *testing.T) {
-	type header map[string]string
-	tests := []struct {
-		name string
-		h    header
-		want RateLimit
-	}{
-		{"nothing", header{"Retry-After": "3"}, RateLimit{}},
+// toldCase is what a response told, and what that says of limits.
+type toldCase struct {
+	name string
+	h    fields
+	want RateLimit
+}
+
+// ofOpenAI are the fields of OpenAI; each text is a limit, what remains and a reset.
+func ofOpenAI(requests, tokens string) fields {
+	all := fields{}
+	for of, text := range map[string]string{"requests": requests, "tokens": tokens} {
+		for i, value := range strings.Fields(text) {
+			all["x-ratelimit-"+[]string{"limit", "remaining", "reset"}[i]+"-"+of] = value
+		}
+	}
+	return all
+}
+
+func parseRateLimits(t *testing.T, tests []toldCase) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := ParseRateLimit(tt.h.header(), noon); got != tt.want {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseRateLimitOfOpenAI(t *testing.T) {
+	parseRateLimits(t, []toldCase{
+		{"nothing", fields{"Retry-After": "3"}, RateLimit{}},
 		{
 			"OpenAI",
-			header{
-				"x-ratelimit-limit-requests": "500", "x-ratelimit-remaining-requests": "499", "x-ratelimit-reset-requests": "120ms",
-				"x-ratelimit-limit-tokens": "200000", "x-ratelimit-remaining-tokens": "199000", "x-ratelimit-reset-tokens": "300ms",
-			},
+			ofOpenAI("500 499 120ms", "200000 199000 300ms"),
 			RateLimit{bucketOf(500, 499, 120*time.Millisecond), bucketOf(200000, 199000, 300*time.Millisecond)},
 		},
 		{
 			"OpenAI, used up: the next slot is a 500th of the minute away, and a twentieth of the tokens",
-			header{
-				"x-ratelimit-limit-requests": "500", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m0s",
-				"x-ratelimit-limit-tokens": "200000", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m0s",
-			},
+			ofOpenAI("500 0 1m0s", "200000 0 1m0s"),
 			RateLimit{bucketOf(500, 0, 120*time.Millisecond), bucketOf(200000, 0, 3*time.Second)},
 		},
 		{
 			"OpenAI with a small burst",
-			header{
-				"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s",
-			},
+			ofOpenAI("600 0 1s", ""),
 			RateLimit{Requests: bucketOf(600, 0, 100*time.Millisecond)},
 		},
 		{
 			"Groq: the requests are a day's",
-			header{
-				"x-ratelimit-limit-requests": "14400", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "24h0m0s",
-				"x-ratelimit-limit-tokens": "18000", "x-ratelimit-remaining-tokens": "17997", "x-ratelimit-reset-tokens": "7.66ms",
-			},
+			ofOpenAI("14400 0 24h0m0s", "18000 17997 7.66ms"),
 			RateLimit{bucketOf(14400, 0, 6*time.Second), bucketOf(18000, 17997, 7660*time.Microsecond)},
 		},
 		{
+			"Azure tells what remains alone",
+			fields{"x-ratelimit-remaining-requests": "9", "x-ratelimit-remaining-tokens": "9000"},
+			RateLimit{bucketOf(0, 9, 0), bucketOf(0, 9000, 0)},
+		},
+	})
+}
+
+func TestParseRateLimitOfOthersWithTheNamesOfOpenAI(t *testing.T) {
+	parseRateLimits(t, []toldCase{
+		{
+			"Mistral: a minute's and a month's",
+			fields{
+				"x-ratelimit-limit-req-minute": "60", "x-ratelimit-remaining-req-minute": "59",
+				"x-ratelimit-limit-tokens-minute": "500000", "x-ratelimit-remaining-tokens-minute": "499000",
+				"x-ratelimit-limit-tokens-month": "1000000000", "x-ratelimit-remaining-tokens-month": "999999000",
+			},
+			RateLimit{bucketOf(60, 59, 0), bucketOf(500000, 499000, 0)},
+		},
+		{
+			"Cerebras: a day's requests are used up",
+			fields{
+				"x-ratelimit-limit-requests-day": "14400", "x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "33011.4",
+				"x-ratelimit-limit-tokens-minute": "60000", "x-ratelimit-remaining-tokens-minute": "59000", "x-ratelimit-reset-tokens-minute": "11.4",
+			},
+			RateLimit{bucketOf(0, 0, 6*time.Second), bucketOf(60000, 59000, 11400*time.Millisecond)},
+		},
+		{
+			"a limit alone has all of it left",
+			fields{"x-ratelimit-limit-requests": "60"},
+			RateLimit{Requests: bucketOf(60, 60, 0)},
+		},
+		{"a reset alone says nothing", fields{"x-ratelimit-reset-requests": "60s"}, RateLimit{}},
+		{
+			"a limit a second",
+			fields{"x-ratelimit-limit-requests-second": "5", "x-ratelimit-remaining-requests-second": "4"},
+			RateLimit{Requests: bucketOf(300, 4, 0)},
+		},
+	})
+}
+
+func TestParseRateLimitOfAnthropic(t *testing.T) {
+	parseRateLimits(t, []toldCase{
+		{
 			"Anthropic",
-			header{
+			fields{
 				"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "49",
 				"anthropic-ratelimit-requests-reset":     "2026-03-01T12:00:02Z",
 				"anthropic-ratelimit-input-tokens-limit": "30000", "anthropic-ratelimit-input-tokens-remaining": "29000",
@@ -67,7 +124,7 @@ func TestParseRateLimit(t *testing.T) {
 		},
 		{
 			"Anthropic, its output used up",
-			header{
+			fields{
 				"anthropic-ratelimit-output-tokens-limit": "8000", "anthropic-ratelimit-output-tokens-remaining": "0",
 				"anthropic-ratelimit-output-tokens-reset": "2026-03-01T12:01:00Z",
 				"anthropic-ratelimit-tokens-limit":        "38000", "anthropic-ratelimit-tokens-remaining": "30000",
@@ -75,99 +132,59 @@ func TestParseRateLimit(t *testing.T) {
 			},
 			RateLimit{Tokens: bucketOf(38000, 0, 3*time.Second)},
 		},
-		{
-			"Mistral: a minute's and a month's",
-			header{
-				"x-ratelimit-limit-req-minute": "60", "x-ratelimit-remaining-req-minute": "59",
-				"x-ratelimit-limit-tokens-minute": "500000", "x-ratelimit-remaining-tokens-minute": "499000",
-				"x-ratelimit-limit-tokens-month": "1000000000", "x-ratelimit-remaining-tokens-month": "999999000",
-			},
-			RateLimit{bucketOf(60, 59, 0), bucketOf(500000, 499000, 0)},
-		},
-		{
-			"Cerebras: a day's requests are used up",
-			header{
-				"x-ratelimit-limit-requests-day": "14400", "x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "33011.4",
-				"x-ratelimit-limit-tokens-minute": "60000", "x-ratelimit-remaining-tokens-minute": "59000", "x-ratelimit-reset-tokens-minute": "11.4",
-			},
-			RateLimit{bucketOf(0, 0, 6*time.Second), bucketOf(60000, 59000, 11400*time.Millisecond)},
-		},
-		{
-			"Azure tells what remains alone",
-			header{"x-ratelimit-remaining-requests": "9", "x-ratelimit-remaining-tokens": "9000"},
-			RateLimit{bucketOf(0, 9, 0), bucketOf(0, 9000, 0)},
-		},
-		{
-			"a limit alone has all of it left",
-			header{"x-ratelimit-limit-requests": "60"},
-			RateLimit{Requests: bucketOf(60, 60, 0)},
-		},
-		{"a reset alone says nothing", header{"x-ratelimit-reset-requests": "60s"}, RateLimit{}},
-		{
-			"a limit a second",
-			header{"x-ratelimit-limit-requests-second": "5", "x-ratelimit-remaining-requests-second": "4"},
-			RateLimit{Requests: bucketOf(300, 4, 0)},
-		},
+	})
+}
 
+func TestParseRateLimitOfTheDraftsOfAStandard(t *testing.T) {
+	parseRateLimits(t, []toldCase{
 		{
 			"the first drafts, of an unknown window",
-			header{"ratelimit-limit": "10", "ratelimit-remaining": "0", "ratelimit-reset": "7"},
+			fields{"ratelimit-limit": "10", "ratelimit-remaining": "0", "ratelimit-reset": "7"},
 			RateLimit{Requests: bucketOf(0, 0, 7*time.Second)},
 		},
 		{
 			"with the window in the limit",
-			header{"ratelimit-limit": "10, 10;w=1, 1000;w=3600", "ratelimit-remaining": "9", "ratelimit-reset": "1"},
+			fields{"ratelimit-limit": "10, 10;w=1, 1000;w=3600", "ratelimit-remaining": "9", "ratelimit-reset": "1"},
 			RateLimit{Requests: bucketOf(600, 9, time.Second)},
 		},
 		{
 			"one field",
-			header{"ratelimit": "limit=100, remaining=0, reset=5", "ratelimit-policy": "100;w=60"},
+			fields{"ratelimit": "limit=100, remaining=0, reset=5", "ratelimit-policy": "100;w=60"},
 			RateLimit{Requests: bucketOf(100, 0, 5*time.Second)},
 		},
 		{
 			"structured fields",
-			header{"ratelimit": `"default";r=50;t=30`, "ratelimit-policy": `"default";q=100;w=60, "day";q=9000;w=86400`},
+			fields{"ratelimit": `"default";r=50;t=30`, "ratelimit-policy": `"default";q=100;w=60, "day";q=9000;w=86400`},
 			RateLimit{Requests: bucketOf(100, 50, 30*time.Second)},
 		},
 		{
 			"a policy for bytes",
-			header{"ratelimit-policy": `"size";q=100;w=60;qu="content-bytes"`},
+			fields{"ratelimit-policy": `"size";q=100;w=60;qu="content-bytes"`},
 			RateLimit{},
 		},
 		{
 			"a gateway's plain names",
-			header{"x-ratelimit-limit": "20", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1772366415000"},
+			fields{"x-ratelimit-limit": "20", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1772366415000"},
 			RateLimit{Requests: bucketOf(0, 0, 15*time.Second)},
 		},
+	})
+}
 
-		{"-1 for no limit", header{
-			"x-ratelimit-limit-requests": "-1", "x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1",
-		}, RateLimit{}},
-		{"0 for no limit", header{
-			"x-ratelimit-limit-requests": "0", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s",
-		}, RateLimit{}},
-		{"negative and unlimited", header{"x-ratelimit-remaining-requests": "-5"}, RateLimit{}},
-		{"overdrawn", header{"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "-5", "x-ratelimit-reset-requests": "2s"}, RateLimit{Requests: bucketOf(60, 0, time.Second)}},
-		{"NaN", header{"x-ratelimit-limit-requests": "NaN", "x-ratelimit-remaining-requests": "NaN"}, RateLimit{}},
-		{"empty", header{"x-ratelimit-limit-requests": "", "x-ratelimit-remaining-requests": "", "ratelimit": ""}, RateLimit{}},
-		{"words", header{"x-ratelimit-limit-tokens": "unlimited", "x-ratelimit-remaining-tokens": "many"}, RateLimit{}},
-		{"huge", header{"x-ratelimit-limit-tokens": "99999999999999999999", "x-ratelimit-remaining-tokens": "1e999"}, RateLimit{Tokens: bucketOf(0, maxTold, 0)}},
-		{"a tiny limit does not stop", header{"x-ratelimit-limit-tokens": "1e-300"}, RateLimit{Tokens: bucketOf(1, 1, 0)}},
-		{"more left than the limit", header{"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "600"}, RateLimit{Requests: bucketOf(60, 60, 0)}},
-		{"a reset of days", header{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "864000"}, RateLimit{Requests: bucketOf(0, 0, maxReset)}},
-		{"a reset in the past", header{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1000000000"}, RateLimit{Requests: bucketOf(0, 0, 0)}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			h := http.Header{}
-			for k, v := range tt.h {
-				h.Set(k, v)
-			}
-			if got := ParseRateLimit(h, noon); got != tt.want {
-				t.Errorf("got  %+v\nwant %+v", got, tt.want)
-			}
-		})
-	}
+func TestParseRateLimitIgnoresNonsense(t *testing.T) {
+	parseRateLimits(t, []toldCase{
+		{"-1 for no limit", ofOpenAI("-1 -1 -1", ""), RateLimit{}},
+		{"0 for no limit", ofOpenAI("0 0 60s", ""), RateLimit{}},
+		{"negative and unlimited", fields{"x-ratelimit-remaining-requests": "-5"}, RateLimit{}},
+		{"overdrawn", fields{"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "-5", "x-ratelimit-reset-requests": "2s"}, RateLimit{Requests: bucketOf(60, 0, time.Second)}},
+		{"NaN", fields{"x-ratelimit-limit-requests": "NaN", "x-ratelimit-remaining-requests": "NaN"}, RateLimit{}},
+		{"empty", fields{"x-ratelimit-limit-requests": "", "x-ratelimit-remaining-requests": "", "ratelimit": ""}, RateLimit{}},
+		{"words", fields{"x-ratelimit-limit-tokens": "unlimited", "x-ratelimit-remaining-tokens": "many"}, RateLimit{}},
+		{"huge", fields{"x-ratelimit-limit-tokens": "99999999999999999999", "x-ratelimit-remaining-tokens": "1e999"}, RateLimit{Tokens: bucketOf(0, maxTold, 0)}},
+		{"a tiny limit does not stop", fields{"x-ratelimit-limit-tokens": "1e-300"}, RateLimit{Tokens: bucketOf(1, 1, 0)}},
+		{"more left than the limit", fields{"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "600"}, RateLimit{Requests: bucketOf(60, 60, 0)}},
+		{"a reset of days", fields{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "864000"}, RateLimit{Requests: bucketOf(0, 0, maxReset)}},
+		{"a reset in the past", fields{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1000000000"}, RateLimit{Requests: bucketOf(0, 0, 0)}},
+	})
 }
 
 func TestParseRateLimitTakesTheTighterOfSeveralValues(t *testing.T) {
