@@ -126,6 +126,26 @@ func TestGuardPlacesOfACancelledBatchEnd(t *testing.T) {
 	})
 }
 
+// A call that was reserved before a person released the guard is not of the new
+// count: its end neither gives it back there nor adds to it.
+func TestGuardReleasedWithCallsUnderWay(t *testing.T) {
+	eachGuard(t, GuardLimits{Calls: 2}, func(b *guardBundle) {
+		unsent, dear := b.in(b.charge("", 10)), b.in(b.charge("", 10))
+		b.ok(b.store.Reopen(b.Context(), "ann", "eve"))
+		b.now = b.now.Add(time.Millisecond) // the minute stays the same
+		b.in(b.charge("", 10))
+		b.ok(b.store.Release(b.Context(), unsent))
+		b.ok(b.store.Settle(b.Context(), dear, 500))
+		if s := b.status(); s.Calls != 1 || s.USD != 10 {
+			b.Errorf("%d calls of %d are counted after the release, want 1 of 10", s.Calls, s.USD)
+		}
+		back := b.in(b.charge("", 10))
+		b.over(b.charge("", 10), GuardProducer)
+		b.ok(b.store.Release(b.Context(), back)) // one that was reserved since is given back
+		b.in(b.charge("", 10))
+	})
+}
+
 // A Redis that loses keys, all or some, counts anew and holds nobody for ever.
 func TestGuardOutlivesLostKeys(t *testing.T) {
 	all := append(hourKeys("ann"), heldKey, producersKey, purseKey("b"))

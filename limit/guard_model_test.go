@@ -90,7 +90,7 @@ func (g *guards) same(t rapid.TB) {
 	}
 	want := map[string]string{}
 	for ticket, h := range b.held {
-		want[ticket] = fmt.Sprintf("%d %d %d %s", h.Minute, h.USD, flag(h.Own), h.Batch)
+		want[ticket] = fmt.Sprintf("%d %d %d %d %s", h.Minute, h.At, h.USD, flag(h.Own), h.Batch)
 	}
 	if b.swept != 0 {
 		want["@swept"] = strconv.FormatInt(b.swept, 10)

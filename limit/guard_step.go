@@ -24,6 +24,7 @@ type purse struct {
 // heldCharge is a call that was counted and not settled.
 type heldCharge struct {
 	Minute int64
+	At     int64 // ms
 	USD    int64
 	Own    bool // of the batch's allowance
 	Batch  string
@@ -81,7 +82,7 @@ func (b *book) reserve(c Charge, l, all GuardLimits, now int64) guardReply {
 			return r
 		}
 	}
-	b.count(c, p, minute)
+	b.count(c, p, minute, now)
 	var r guardReply
 	r.change, r.until = p.turn(l, now)
 	r.allChange, r.allUntil = a.turn(all, now)
@@ -128,7 +129,7 @@ func (b *book) over(c Charge, p *window, l, all GuardLimits, now int64) (r guard
 	return r
 }
 
-func (b *book) count(c Charge, p *window, minute int64) {
+func (b *book) count(c Charge, p *window, minute, now int64) {
 	own := !c.Always && b.own(c.Batch)
 	p.leave(c.Line)
 	b.all.leave(c.Line)
@@ -144,7 +145,7 @@ func (b *book) count(c Charge, p *window, minute int64) {
 			u.Allowance--
 		}
 	}
-	b.held[c.Ticket] = heldCharge{Minute: minute, USD: c.USD, Own: own, Batch: c.Batch}
+	b.held[c.Ticket] = heldCharge{Minute: minute, At: now, USD: c.USD, Own: own, Batch: c.Batch}
 }
 
 // opens notes the first refusal since the guard was closed, and the price of the last.
@@ -180,8 +181,8 @@ func (b *book) settle(c Charge, usd int64) {
 	}
 	delete(b.held, c.Ticket)
 	usd = clampCharge(usd)
-	b.producer(c.Producer).correct(h.Minute, 0, usd-h.USD)
-	b.all.correct(h.Minute, 0, usd-h.USD)
+	b.producer(c.Producer).correct(h, 0, usd-h.USD)
+	b.all.correct(h, 0, usd-h.USD)
 	b.spend(h, usd)
 }
 
@@ -196,8 +197,8 @@ func (b *book) release(c Charge) {
 	if h.Own {
 		calls = 0
 	}
-	b.producer(c.Producer).correct(h.Minute, calls, -h.USD)
-	b.all.correct(h.Minute, -1, -h.USD)
+	b.producer(c.Producer).correct(h, calls, -h.USD)
+	b.all.correct(h, -1, -h.USD)
 	b.spend(h, 0)
 	if u := b.batches[h.Batch]; u != nil && h.Own {
 		u.Allowance++

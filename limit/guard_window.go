@@ -84,13 +84,13 @@ func (w *window) add(minute, calls, usd int64) {
 	w.USD += usd
 }
 
-// correct is add where the minute may have passed out of the window, or have been
-// set to nothing by a person.
-func (w *window) correct(minute, calls, usd int64) {
-	i := slices.IndexFunc(w.Minutes, func(m guardMinute) bool { return m.Minute == minute })
-	if i >= 0 {
+// correct is add for a call that is not settled. Its minute may have passed out of
+// the window; where a person set the hour to nothing since, it is not of this count.
+func (w *window) correct(h heldCharge, calls, usd int64) {
+	i := slices.IndexFunc(w.Minutes, func(m guardMinute) bool { return m.Minute == h.Minute })
+	if i >= 0 && h.At > w.Released {
 		m := w.Minutes[i]
-		w.add(minute, max(calls, -m.Calls), max(usd, -m.USD))
+		w.add(h.Minute, max(calls, -m.Calls), max(usd, -m.USD))
 	}
 }
 

@@ -4,7 +4,7 @@
 -- KEYS[1]  the producer's hour     KEYS[2]  its lines with places, zset line -> order
 -- KEYS[3]  when they are due, hash line -> ms
 -- KEYS[4], KEYS[5], KEYS[6]  the same of all producers together
--- KEYS[7]  calls that are not settled, hash ticket -> "minute usd own batch", and
+-- KEYS[7]  calls that are not settled, hash ticket -> "minute at usd own batch", and
 --          @swept, the minute in which old ones were last forgotten
 -- KEYS[8]  what the batch has of its own
 -- KEYS[9]  producers, zset name -> ms of their last new minute
@@ -32,9 +32,10 @@ local function text(n) return string.format('%.0f', n) end
 -- hour reads an hour with what it has in a minute (at least its last one).
 local function hour(key, minute)
   local m = text(minute)
-  local v = redis.call('HMGET', key, 'c', 'u', 'first', 'last', 'opened', 'c' .. m, 'u' .. m, 'dear')
+  local v = redis.call('HMGET', key, 'c', 'u', 'first', 'last', 'opened', 'c' .. m, 'u' .. m, 'dear', 'released')
   return {key = key, c = tonumber(v[1] or '0'), u = tonumber(v[2] or '0'), first = tonumber(v[3] or ''), last = tonumber(v[4] or ''),
-    opened = tonumber(v[5] or '0'), at = minute, cm = tonumber(v[6] or ''), um = tonumber(v[7] or '0'), dear = tonumber(v[8] or '0')}
+    opened = tonumber(v[5] or '0'), at = minute, cm = tonumber(v[6] or ''), um = tonumber(v[7] or '0'), dear = tonumber(v[8] or '0'),
+    released = tonumber(v[9] or '0')}
 end
 
 -- each calls f with every minute of an hour from first to last that it has, until f says true.
@@ -103,16 +104,17 @@ local function add(w, minute, calls, cost)
   redis.call('PEXPIRE', w.key, TTL)
 end
 
--- correct is add for a minute that may be gone; nothing falls below zero.
-local function correct(w, calls, cost)
-  if w.cm then add(w, w.at, math.max(calls, -w.cm), math.max(cost, -w.um)) end
+-- correct is add for the minute of a call that is not settled, which may be gone:
+-- nothing falls below zero, and an hour that a person released since is another count.
+local function correct(w, h, calls, cost)
+  if w.cm and h.at > w.released then add(w, w.at, math.max(calls, -w.cm), math.max(cost, -w.um)) end
 end
 
 -- held_of reads a call that is not settled.
 local function held_of(v)
   if not v then return nil end
-  local minute, cost, own, batch = string.match(v, '^(%d+) (%d+) (%d) (.*)$')
-  return {minute = tonumber(minute), usd = tonumber(cost), own = own == '1', batch = batch}
+  local minute, at, cost, own, batch = string.match(v, '^(%d+) (%d+) (%d+) (%d) (.*)$')
+  return {minute = tonumber(minute), at = tonumber(at), usd = tonumber(cost), own = own == '1', batch = batch}
 end
 
 -- spend books a call that was reserved with a batch's own.

@@ -148,7 +148,7 @@ if has_purse then
   redis.call('HSET', PURSE, 'reserved', text(reserved + usd))
   if own then redis.call('HINCRBY', PURSE, 'allowance', -1) end
 end
-redis.call('HSET', HELD, ticket, text(minute) .. ' ' .. text(usd) .. ' ' .. (own and '1' or '0') .. ' ' .. batch)
+redis.call('HSET', HELD, ticket, text(minute) .. ' ' .. text(now) .. ' ' .. text(usd) .. ' ' .. (own and '1' or '0') .. ' ' .. batch)
 local change, till_p = turn(p, limit)
 local change_all, till_all = turn(all, limit_all)
 return {0, '0', change, text(till_p), change_all, text(till_all)}

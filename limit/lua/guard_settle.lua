@@ -13,8 +13,8 @@ if unsent then
   calls_all = -1
 end
 if unsent or usd ~= h.usd then
-  correct(hour(HOUR, h.minute), calls, usd - h.usd)
-  correct(hour(ALL_HOUR, h.minute), calls_all, usd - h.usd)
+  correct(hour(HOUR, h.minute), h, calls, usd - h.usd)
+  correct(hour(ALL_HOUR, h.minute), h, calls_all, usd - h.usd)
 end
 if h.batch ~= '' then
   spend(PURSE, h, usd)
