@@ -17,9 +17,9 @@ import (
 )
 
 type batchFlags struct {
-	queue, id, producer string
-	terms               terms
-	again, ignoreModel  bool
+	intent
+	id    string
+	again bool
 }
 
 // ignoreModelHelp is the help of --ignore-model.
@@ -61,38 +61,23 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	if err != nil {
 		return err
 	}
-	q, err := queueNamed(cfg, f.queue)
+	w, err := p.weigh(cfg, f.intent, producer, cli.Operator(), file)
 	if err != nil {
 		return err
 	}
-	now := time.Now().Truncate(time.Millisecond)
-	if err := f.terms.check(now, cfg.Location()); err != nil {
-		return err
-	}
-	in, err := openInput(file, p.In)
-	if err != nil {
-		return err
-	}
-	defer in.close()
-	in.models = newModels(cfg, q, f.ignoreModel)
-	weights := newScale(cfg, q)
-	sum, err := in.weigh(weights)
-	if err != nil {
-		return in.models.badInput(err)
-	}
+	defer w.in.close()
 	conn, err := p.dial(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	d := describe(q, producer, sum, now)
-	f.terms.apply(&d, cli.Operator())
+	d := w.d
 	d.ID, d.Again = f.id, f.again
 	if d.ID == "" {
-		d.ID = newID(now)
+		d.ID = newID(d.CreatedAt)
 	}
-	if err = p.admit(ctx, conn, &d, weights.work); err == nil {
-		err = p.submit(ctx, conn, in, d)
+	if err = p.admit(ctx, conn, &d, w.work); err == nil {
+		err = p.submit(ctx, conn, w.in, d)
 	}
 	if err != nil {
 		return p.notSubmitted(ctx, err, d.ID, file)

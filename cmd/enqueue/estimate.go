@@ -14,32 +14,29 @@ import (
 	"nightshift/internal/cli"
 )
 
-type estimateFlags struct {
-	queue, producer, deadline string
-	allowance                 int64
-	ignoreModel, asJSON       bool
-}
-
 func (p *program) estimateCommand() *cobra.Command {
-	var f estimateFlags
+	var (
+		i      intent
+		asJSON bool
+	)
 	c := &cobra.Command{
 		Use: "estimate FILE", Short: "what a file would take: tokens, cost, time, and the guard's verdict", Args: cli.Args,
 		Long: "Checks a file of requests as batch does and tells what it would take: tokens and USD by rung of the queue's ladder, when it would be done under the limits that are known, and whether the hourly guard lets it through in time. Nothing is sent and nothing is enqueued.\n\n" +
 			"Tokens are counted roughly, a token for about four bytes; an answer is thought to be as long as max_tokens allows, or 500 tokens. The figures are those of one call a line: retries, repairs and outages come on top. " +
 			"Limits are those of the configuration and, where Redis answers, what the fleet has learned and what is outstanding.",
-		RunE: func(c *cobra.Command, args []string) error { return p.estimateFile(c.Context(), f, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return p.estimateFile(c.Context(), i, asJSON, args[0]) },
 	}
-	c.Flags().StringVar(&f.queue, "queue", "", "estimate for this `QUEUE`; default: the first of the configuration")
-	c.Flags().StringVar(&f.producer, "producer", "", "`NAME` of who would submit; default: NIGHTSHIFT_PRODUCER, else the user's name")
-	c.Flags().StringVar(&f.deadline, "deadline", "", deadlineHelp)
-	c.Flags().Int64Var(&f.allowance, "allowance", 0, allowanceHelp)
-	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON; times are RFC 3339")
+	c.Flags().StringVar(&i.queue, "queue", "", "estimate for this `QUEUE`; default: the first of the configuration")
+	c.Flags().StringVar(&i.producer, "producer", "", "`NAME` of who would submit; default: NIGHTSHIFT_PRODUCER, else the user's name")
+	c.Flags().StringVar(&i.terms.deadline, "deadline", "", deadlineHelp)
+	c.Flags().Int64Var(&i.terms.allowance, "allowance", 0, allowanceHelp)
+	c.Flags().BoolVar(&i.ignoreModel, "ignore-model", false, ignoreModelHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; times are RFC 3339")
 	return c
 }
 
-func (p *program) estimateFile(ctx context.Context, f estimateFlags, file string) error {
-	producer, err := producerOf(f.producer)
+func (p *program) estimateFile(ctx context.Context, i intent, asJSON bool, file string) error {
+	producer, err := producerOf(i.producer)
 	if err != nil {
 		return err
 	}
@@ -47,37 +44,20 @@ func (p *program) estimateFile(ctx context.Context, f estimateFlags, file string
 	if err != nil {
 		return err
 	}
-	q, err := queueNamed(cfg, f.queue)
+	w, err := p.weigh(cfg, i, producer, "", file)
 	if err != nil {
 		return err
 	}
-	now := time.Now().Truncate(time.Millisecond)
-	terms := terms{deadline: f.deadline, allowance: f.allowance}
-	if err := terms.check(now, cfg.Location()); err != nil {
-		return err
-	}
-	in, err := openInput(file, p.In)
+	defer w.in.close()
+	o, err := p.outlook(ctx, cfg, w.d)
 	if err != nil {
 		return err
 	}
-	defer in.close()
-	in.models = newModels(cfg, q, f.ignoreModel)
-	s := newScale(cfg, q)
-	sum, err := in.weigh(s)
-	if err != nil {
-		return in.models.badInput(err)
-	}
-	d := describe(q, producer, sum, now)
-	terms.apply(&d, "")
-	o, err := p.outlook(ctx, cfg, d)
-	if err != nil {
-		return err
-	}
-	forecast := batch.Foresee(s.work, o)
-	if f.asJSON {
+	forecast := batch.Foresee(w.work, o)
+	if asJSON {
 		return cli.JSON(p.Out, forecast)
 	}
-	return p.printEstimate(forecast, d)
+	return p.printEstimate(forecast, w.d)
 }
 
 // outlook is what is known of limits: what the fleet knows, or, where no Redis

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"time"
+
+	"nightshift/batch"
+	"nightshift/config"
+)
+
+// intent is what the flags say of a batch that is to be made of a file.
+type intent struct {
+	queue, producer string
+	terms           terms
+	ignoreModel     bool
+}
+
+// weighedFile is a file of requests that was checked, as the batch that it would be.
+type weighedFile struct {
+	in   *input // the caller closes it
+	d    batch.Description
+	work batch.Work
+}
+
+// weigh checks a file and weighs what it asks for. producer is the intent's,
+// checked; by is who grants an allowance.
+func (p *program) weigh(cfg *config.Config, i intent, producer, by, file string) (*weighedFile, error) {
+	q, err := queueNamed(cfg, i.queue)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().Truncate(time.Millisecond)
+	if err := i.terms.check(now, cfg.Location()); err != nil {
+		return nil, err
+	}
+	in, err := openInput(file, p.In)
+	if err != nil {
+		return nil, err
+	}
+	in.models = newModels(cfg, q, i.ignoreModel)
+	s := newScale(cfg, q)
+	sum, err := in.weigh(s)
+	if err != nil {
+		in.close()
+		return nil, in.models.badInput(err)
+	}
+	d := describe(q, producer, sum, now)
+	i.terms.apply(&d, by)
+	return &weighedFile{in, d, s.work}, nil
+}
