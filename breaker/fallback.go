@@ -160,7 +160,7 @@ func (f *Fallback) decided(t Ticket, err error) (Ticket, error) {
 // probe's report is an error then, for its lease is at stake and the report
 // worth repeating.
 func (f *Fallback) Report(ctx context.Context, t Ticket, r Report) error {
-	if t.Lone() {
+	if t.lone() {
 		return f.Told(ctx, t, r, false)
 	}
 	answered, err := f.side.Ask(ctx, func(ctx context.Context) error { return f.shared.Report(ctx, t, r) })
@@ -173,9 +173,9 @@ func (f *Fallback) Report(ctx context.Context, t Ticket, r Report) error {
 	return err
 }
 
-// Lone says that the memory of a Fallback granted the ticket, so that the shared
+// lone says that the memory of a Fallback granted the ticket, so that the shared
 // store knows nothing of it: its report is for Told, and is told later.
-func (t Ticket) Lone() bool { return t.local.decided }
+func (t Ticket) lone() bool { return t.local.decided }
 
 // shadowed is the ticket as the memory of a Fallback counts it.
 func (t Ticket) shadowed() Ticket {
@@ -187,7 +187,7 @@ func (t Ticket) shadowed() Ticket {
 // What comes back is what Report would have said.
 func (f *Fallback) Told(ctx context.Context, t Ticket, r Report, answered bool) error {
 	switch {
-	case t.Lone():
+	case t.lone():
 		f.alone(t.Key, t.ended(OpReport, r))
 		f.keep(t, r)
 		return nil
@@ -203,7 +203,7 @@ func (f *Fallback) Told(ctx context.Context, t Ticket, r Report, answered bool) 
 
 // Release gives a ticket back whose call was never sent.
 func (f *Fallback) Release(ctx context.Context, t Ticket) error {
-	if t.Lone() {
+	if t.lone() {
 		return f.local.Release(ctx, t)
 	}
 	answered, err := f.side.Ask(ctx, func(ctx context.Context) error { return f.shared.Release(ctx, t) })

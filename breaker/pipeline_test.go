@@ -84,7 +84,7 @@ func TestAFallbackTakesWhatAPipelineCouldNotBring(t *testing.T) {
 	l.admit() // nobody answers
 	for range 11 {
 		ticket, err := f.Alone(t.Context(), l.key)
-		if err != nil || !ticket.Lone() {
+		if err != nil || !ticket.lone() {
 			t.Fatalf("%+v, %v", ticket, err)
 		}
 		if err := f.Told(t.Context(), ticket, Report{Outcome: Failure, Reason: "status 503"}, false); err != nil {
