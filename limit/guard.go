@@ -49,8 +49,6 @@ type OverError struct {
 	// Wait is how long until the line's place falls due. 0, with GuardBudget: the
 	// budget is spent, and waiting does not help.
 	Wait time.Duration
-	// Opened says that this refusal is the first since the guard was last closed.
-	Opened bool
 }
 
 // Error names who is over what.
@@ -89,11 +87,9 @@ type Guarder interface {
 // Room is what the guard leaves to new lines, beyond those that have places.
 type Room struct {
 	// Calls is how many more calls fit into the hour; negative where lines wait
-	// for places. Unlimited: there is no limit.
+	// for places. Unlimited: calls have no limit, and that of USD is not reached.
 	Calls     int64
 	Unlimited bool
-	Open      bool
-	Until     time.Time // Open: when the next new line would be let in
 	// Ready is how many of the lines that have places would be let in now.
 	Ready int64
 	// Allowance is what is left of a batch's own calls, and Spent says that its

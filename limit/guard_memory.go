@@ -53,8 +53,7 @@ func (r guardReply) err(c Charge) error {
 	if r.scope == "" {
 		return nil
 	}
-	opened := r.change == guardOpened || r.allChange == guardOpened
-	return &OverError{Scope: r.scope, Producer: c.Producer, Batch: c.Batch, Wait: millis(r.wait), Opened: opened}
+	return &OverError{Scope: r.scope, Producer: c.Producer, Batch: c.Batch, Wait: millis(r.wait)}
 }
 
 // guardTime is a time of the store's clock; 0: none.
@@ -131,12 +130,6 @@ func (m *GuardMemory) SetBudget(_ context.Context, batch string, nano int64) err
 	return nil
 }
 
-// Forget drops what is known of a batch that is over.
-func (m *GuardMemory) Forget(_ context.Context, batch string) error {
-	m.with(func(b *book, _ int64) { delete(b.batches, batch) })
-	return nil
-}
-
 // List returns every producer with calls in the hour, and all of them together
 // as [AllProducers], by name.
 func (m *GuardMemory) List(context.Context) ([]GuardStatus, error) {
@@ -189,9 +182,9 @@ func (w *window) status(name string, l GuardLimits, now int64) GuardStatus {
 }
 
 // room is what a tidy window leaves to new lines.
-func (w *window) room(l GuardLimits, now int64) Room {
-	open, until := w.open(l, now)
-	r := Room{Open: open, Until: guardTime(until), Unlimited: l.Calls <= 0 && !open, Ready: w.ready(l)}
+func (w *window) room(l GuardLimits) Room {
+	open := w.full(l)
+	r := Room{Unlimited: l.Calls <= 0 && !open, Ready: w.ready(l)}
 	if l.Calls > 0 {
 		r.Calls = l.Calls - w.Calls - int64(len(w.Waiting))
 	}
@@ -223,11 +216,11 @@ func (m *GuardMemory) Room(_ context.Context, producers, batches []string) (Room
 	r := Rooms{Producers: map[string]Room{}, Batches: map[string]Room{}}
 	m.with(func(b *book, now int64) {
 		b.all.tidy(now)
-		r.All = b.all.room(m.o.Global, now)
+		r.All = b.all.room(m.o.Global)
 		for _, name := range producers {
 			w := b.producer(name)
 			w.tidy(now)
-			r.Producers[name] = w.room(m.o.of(name), now)
+			r.Producers[name] = w.room(m.o.of(name))
 		}
 		for _, id := range batches {
 			if u := b.batches[id]; u != nil {

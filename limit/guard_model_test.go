@@ -185,7 +185,6 @@ func (g *guards) own(t rapid.TB, draw func(string, int, int) int) {
 	type owner interface {
 		Grant(context.Context, string, Grant) error
 		SetBudget(context.Context, string, int64) error
-		Forget(context.Context, string) error
 	}
 	n := int64(draw("own", -2, 100))
 	at := time.UnixMilli(int64(draw("at", 1, 3)))
@@ -196,8 +195,10 @@ func (g *guards) own(t rapid.TB, draw func(string, int, int) int) {
 			return o.Grant(ctx, id, Grant{Calls: n / 20, By: "eve", At: at})
 		case 1:
 			return o.SetBudget(ctx, id, n)
-		default:
-			return o.Forget(ctx, id)
+		default: // Redis lost it
+			g.rdb.Del(ctx, purseKey(id))
+			delete(g.memory.book.batches, id)
+			return nil
 		}
 	})
 }

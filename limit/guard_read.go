@@ -34,13 +34,13 @@ func (g *GuardRedis) List(ctx context.Context) ([]GuardStatus, error) {
 // round trip.
 func (g *GuardRedis) Room(ctx context.Context, producers, batches []string) (Rooms, error) {
 	names := append([]string{AllProducers}, producers...)
-	windows, purses, now, err := g.read(ctx, names, batches)
+	windows, purses, _, err := g.read(ctx, names, batches)
 	if err != nil {
 		return Rooms{}, fmt.Errorf("read the guard's room: %w", err)
 	}
-	r := Rooms{All: windows[0].room(g.o.Global, now), Producers: map[string]Room{}, Batches: map[string]Room{}}
+	r := Rooms{All: windows[0].room(g.o.Global), Producers: map[string]Room{}, Batches: map[string]Room{}}
 	for i, name := range producers {
-		r.Producers[name] = windows[i+1].room(g.limits(name), now)
+		r.Producers[name] = windows[i+1].room(g.limits(name))
 	}
 	for i, id := range batches {
 		if purses[i] != nil {

@@ -27,8 +27,8 @@ var (
 const (
 	// guardTTL is when Redis may forget an hour in which nothing happens.
 	guardTTL = 48 * time.Hour
-	// purseTTL is when Redis may forget what a batch has of its own, if nobody
-	// forgot it before.
+	// purseTTL is when Redis may forget what a batch has of its own, counted
+	// from the last time that a person gave it something.
 	purseTTL = 90 * 24 * time.Hour
 )
 
@@ -128,14 +128,6 @@ func (g *GuardRedis) SetBudget(ctx context.Context, batch string, nano int64) er
 	p.PExpire(ctx, purseKey(batch), purseTTL)
 	if _, err := p.Exec(ctx); err != nil {
 		return fmt.Errorf("set the budget of batch %s: %w", batch, err)
-	}
-	return nil
-}
-
-// Forget drops what is known of a batch that is over.
-func (g *GuardRedis) Forget(ctx context.Context, batch string) error {
-	if err := g.rdb.Del(ctx, purseKey(batch)).Err(); err != nil {
-		return fmt.Errorf("forget the guard of batch %s: %w", batch, err)
 	}
 	return nil
 }

@@ -161,11 +161,15 @@ func (w *window) leave(line string) {
 	w.Waiting = slices.DeleteFunc(w.Waiting, func(p turn) bool { return p.Line == line })
 }
 
-// open says whether a new call would be refused, of the price of the last that was.
+// open says whether a new call would be refused, of the price of the last that
+// was, and until when.
 func (w *window) open(l GuardLimits, now int64) (bool, int64) {
-	rank := int64(len(w.Waiting))
-	if w.free(l, rank, w.Dear, false) && (l.USD <= 0 || w.USD < l.USD) {
+	if !w.full(l) {
 		return false, 0
 	}
-	return true, w.due(l, rank, max(w.Dear, 1), now, false)
+	return true, w.due(l, int64(len(w.Waiting)), max(w.Dear, 1), now, false)
+}
+
+func (w *window) full(l GuardLimits) bool {
+	return !w.free(l, int64(len(w.Waiting)), w.Dear, false) || l.USD > 0 && w.USD >= l.USD
 }

@@ -115,7 +115,7 @@ func TestLinesAreWokenForTheirGuard(t *testing.T) {
 		s, err := r.store.Status(context.Background(), "b")
 		return err == nil && s.Deferrals == 4 && s.State == batch.Waiting
 	})
-	rooms.set("p", limit.Room{Open: true, Calls: -3, Ready: 1})
+	rooms.set("p", limit.Room{Calls: -3, Ready: 1})
 	r.until(20*time.Second, "the first was let in", func() bool {
 		s, err := r.store.Status(context.Background(), "b")
 		return err == nil && s.Succeeded >= 1
@@ -153,7 +153,7 @@ func TestBudgetsAndAllowances(t *testing.T) {
 	r := newRig(t, batch.Options{})
 	r.submit("spent", 3000, nil)
 	r.submit("granted", 100, nil)
-	rooms := newRoomy(map[string]limit.Room{"p": {Open: true}})
+	rooms := newRoomy(map[string]limit.Room{"p": {}})
 	rooms.rooms.Batches["granted"] = limit.Room{Allowance: 7}
 	var calls atomic.Int64
 	var begun sync.WaitGroup
@@ -195,7 +195,7 @@ func TestQuota(t *testing.T) {
 	all := []batch.Backlog{backlog("a", "ann", 30, 10), backlog("b", "bob", 5, 0), backlog("c", "ann", 9, 0), backlog("d", "dan", 1, 0)}
 	q := newQuota(limit.Rooms{
 		All:       limit.Room{Calls: 60},
-		Producers: map[string]limit.Room{"ann": {Calls: 40}, "bob": {Open: true, Calls: -9}, "dan": {Unlimited: true}},
+		Producers: map[string]limit.Room{"ann": {Calls: 40}, "bob": {Calls: -9}, "dan": {Unlimited: true}},
 		Batches:   map[string]limit.Room{"a": {Allowance: 25}, "c": {Allowance: 4}},
 	}, all)
 	expect := func(ann, a, c, total int) {

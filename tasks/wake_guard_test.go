@@ -100,5 +100,5 @@ func TestWhomAGuardLetsIn(t *testing.T) {
 }
 
 func rooms(all limit.Room, ann, bob int64) limit.Rooms {
-	return limit.Rooms{All: all, Producers: map[string]limit.Room{"ann": {Open: true, Calls: -9, Ready: ann}, "bob": {Calls: bob}}}
+	return limit.Rooms{All: all, Producers: map[string]limit.Room{"ann": {Calls: -9, Ready: ann}, "bob": {Calls: bob}}}
 }
