@@ -25,6 +25,7 @@ type guards struct {
 	memory  *GuardMemory
 	redis   *GuardRedis
 	changes [2][]GuardChange
+	scripts map[string]string // broken ones, by file; nil: as they are
 }
 
 var guardStart = time.UnixMilli(1_750_000_012_345)
@@ -46,6 +47,10 @@ func (g *guards) build() {
 		}
 		g.redis = NewGuardRedis(g.rdb, o)
 		g.redis.now = func() string { return strconv.FormatInt(g.now.UnixMilli(), 10) }
+		if s := g.scripts; s != nil {
+			g.redis.reserve, g.redis.settle = redis.NewScript(s["lib"]+s["reserve"]), redis.NewScript(s["lib"]+s["settle"])
+			g.redis.reopen, g.redis.grant = redis.NewScript(s["reopen"]), redis.NewScript(s["grant"])
+		}
 	}
 }
 
@@ -111,59 +116,61 @@ func (g *guards) same(t rapid.TB) {
 
 func TestGuardsAgree(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	rapid.Check(t, func(t *rapid.T) {
-		rdb.FlushDB(context.Background())
-		g := newGuards(rdb)
-		draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
-		limits := func() GuardLimits {
-			return GuardLimits{Calls: int64(draw("calls", 0, 4)), USD: int64(draw("usd", 0, 2)) * 50}
-		}
-		g.limits["ann"], g.limits["bob"] = limits(), limits()
-		if draw("global", 0, 2) == 0 {
-			g.o.Global = limits()
-			g.build()
-		}
-		g.seed(t, int64(draw("own calls", 0, 3)), int64(draw("own budget", 0, 4))*40)
-		var out []Charge
-		next := 0
-		for range draw("steps", 10, 60) {
-			g.now = g.now.Add(time.Duration(draw("ms", 0, 1000)) * []time.Duration{time.Millisecond, 40 * time.Millisecond, time.Second, 4 * time.Second}[draw("unit", 0, 3)])
-			switch op := draw("op", 0, 20); {
-			case op < 11:
-				next++
-				c := Charge{
-					Producer: guardNames[min(draw("producer", 0, 6)/3, 2)], Batch: []string{"", "b1", "b2"}[draw("batch", 0, 2)],
-					Line: []string{"", "l1", "l2", "l3", "l4", "l5"}[draw("line", 0, 5)], Ticket: fmt.Sprint("t", next),
-					USD: int64(draw("cost", -5, 60)), Always: draw("always", 0, 9) == 0,
-				}
-				c.Always = c.Always || c.Producer == System
-				for range 1 + draw("repeat", 0, 4)/4 {
-					if g.both(t, "reserve", func(s Guarder) error { return s.Reserve(context.Background(), c) }) == nil {
-						out = append(out, c)
-					}
-				}
-			case op < 14 && len(out) > 0:
-				c, usd := out[draw("which", 0, len(out)-1)], int64(draw("real", -5, 90))
-				_ = g.both(t, "settle", func(s Guarder) error { return s.Settle(context.Background(), c, usd) })
-			case op < 16 && len(out) > 0:
-				c := out[draw("which", 0, len(out)-1)]
-				_ = g.both(t, "release", func(s Guarder) error { return s.Release(context.Background(), c) })
-			case op == 16 || op == 17:
-				name := guardNames[draw("reopened", 0, 1)]
-				type opener interface {
-					Reopen(context.Context, string, string) error
-				}
-				_ = g.both(t, "reopen", func(s Guarder) error { return s.(opener).Reopen(context.Background(), name, "eve") })
-			case op == 18:
-				g.limits["ann"] = limits()
-			case op == 19:
-				g.own(t, draw)
-			default: // the clock steps
-				g.now = g.now.Add(time.Duration(draw("minutes", -130, 70)) * time.Minute)
+	rapid.Check(t, func(t *rapid.T) { newGuards(rdb).live(t, t) })
+}
+
+// live leads both through a life that is drawn from t, and tells tb where they differ.
+func (g *guards) live(t *rapid.T, tb rapid.TB) {
+	g.rdb.FlushDB(context.Background())
+	draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
+	limits := func() GuardLimits {
+		return GuardLimits{Calls: int64(draw("calls", 0, 4)), USD: int64(draw("usd", 0, 2)) * 50}
+	}
+	g.limits["ann"], g.limits["bob"] = limits(), limits()
+	if draw("global", 0, 2) == 0 {
+		g.o.Global = limits()
+		g.build()
+	}
+	g.seed(tb, int64(draw("own calls", 0, 3)), int64(draw("own budget", 0, 4))*40)
+	var out []Charge
+	next := 0
+	for range draw("steps", 10, 60) {
+		g.now = g.now.Add(time.Duration(draw("ms", 0, 1000)) * []time.Duration{time.Millisecond, 40 * time.Millisecond, time.Second, 4 * time.Second}[draw("unit", 0, 3)])
+		switch op := draw("op", 0, 20); {
+		case op < 11:
+			next++
+			c := Charge{
+				Producer: guardNames[min(draw("producer", 0, 6)/3, 2)], Batch: []string{"", "b1", "b2"}[draw("batch", 0, 2)],
+				Line: []string{"", "l1", "l2", "l3", "l4", "l5"}[draw("line", 0, 5)], Ticket: fmt.Sprint("t", next),
+				USD: int64(draw("cost", -5, 60)), Always: draw("always", 0, 9) == 0,
 			}
-			g.same(t)
+			c.Always = c.Always || c.Producer == System
+			for range 1 + draw("repeat", 0, 4)/4 {
+				if g.both(tb, "reserve", func(s Guarder) error { return s.Reserve(context.Background(), c) }) == nil {
+					out = append(out, c)
+				}
+			}
+		case op < 14 && len(out) > 0:
+			c, usd := out[draw("which", 0, len(out)-1)], int64(draw("real", -5, 90))
+			_ = g.both(tb, "settle", func(s Guarder) error { return s.Settle(context.Background(), c, usd) })
+		case op < 16 && len(out) > 0:
+			c := out[draw("which", 0, len(out)-1)]
+			_ = g.both(tb, "release", func(s Guarder) error { return s.Release(context.Background(), c) })
+		case op == 16 || op == 17:
+			name := guardNames[draw("reopened", 0, 1)]
+			type opener interface {
+				Reopen(context.Context, string, string) error
+			}
+			_ = g.both(tb, "reopen", func(s Guarder) error { return s.(opener).Reopen(context.Background(), name, "eve") })
+		case op == 18:
+			g.limits["ann"] = limits()
+		case op == 19:
+			g.own(tb, draw)
+		default: // the clock steps
+			g.now = g.now.Add(time.Duration(draw("minutes", -130, 70)) * time.Minute)
 		}
-	})
+		g.same(tb)
+	}
 }
 
 // seed gives the batches something of their own from the beginning.
@@ -192,7 +199,8 @@ func (g *guards) own(t rapid.TB, draw func(string, int, int) int) {
 	_ = g.both(t, "own", func(s Guarder) error {
 		switch o := s.(owner); kind {
 		case 0:
-			return o.Grant(ctx, id, Grant{Calls: n / 20, By: "eve", At: at})
+			g := Grant{Calls: n / 20, By: "eve", At: at}
+			return errors.Join(o.Grant(ctx, id, g), o.Grant(ctx, id, g)) // its answer was lost
 		case 1:
 			return o.SetBudget(ctx, id, n)
 		default: // Redis lost it
