@@ -87,6 +87,12 @@ func (e *WaitError) Error() string {
 	return fmt.Sprintf("model %s has no slot for %s: %s", e.Key.Model, e.Slot.Wait, e.Slot.Reason)
 }
 
+// keepsPlace says that an entry was refused but has a place, by its ticket.
+func keepsPlace(err error) bool {
+	var wait *WaitError
+	return errors.As(err, &wait) && wait.Slot.Verdict == limit.Wait
+}
+
 // ErrAlone says that the stores cannot be asked and that the attempt had its one
 // call without them.
 var ErrAlone = errors.New("the shared stores cannot be asked, and the attempt had its call without them")

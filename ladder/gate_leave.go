@@ -180,9 +180,14 @@ func (g *RedisGate) release(t breaker.Ticket) gift {
 	}
 }
 
-// gifts are all that an entry may have been granted.
+// gifts are all that an entry may have been granted, and its place.
 func (g *RedisGate) gifts(e *Entry, t breaker.Ticket) []gift {
-	all := []gift{g.cancel(*e), g.refund(*e)}
+	return append(g.grants(e, t), g.cancel(*e))
+}
+
+// grants are what guard and breaker may have granted to an entry.
+func (g *RedisGate) grants(e *Entry, t breaker.Ticket) []gift {
+	all := []gift{g.refund(*e)}
 	if t.Probe {
 		all = append(all, g.release(t))
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"nightshift/breaker"
 	"nightshift/limit"
 )
@@ -51,7 +53,8 @@ func TestAProbeOfWhichOnlyAPartWasHeardIsGivenBack(t *testing.T) {
 			j.due()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			j.partly = func() {
+			j.after = func(cmds []redis.Cmder) {
+				loseLast(cmds)
 				if same(t, "probes out", j.probing(), 1); tc.ends {
 					cancel()
 				}
@@ -68,12 +71,32 @@ func TestAProbeOfWhichOnlyAPartWasHeardIsGivenBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j.skip.Add(int64(2 * time.Second)) // Redis is asked again
-			if err := j.gate.GiveUp(t.Context(), j.entry("nobody")); err != nil {
-				t.Fatal(err)
-			}
+			j.back()
 			same(t, "probes out", j.probing(), 0)
 			j.want(0, 0, tc.calls, tc.calls)
 		})
 	}
+}
+
+// A place that is waited for is asked for again, by the same ticket: what is told
+// late must not take away what the ticket has got by then.
+func TestAPlaceThatIsWaitedForAloneIsNotGivenBack(t *testing.T) {
+	j := joined(t, limit.Limits{Concurrency: 1}, 0)
+	_, _ = j.gate.Leave(t.Context(), j.enter("warm"), passed(1)) // the scripts are loaded
+	j.cut.Store(true)
+	lone := j.enter("lone")
+	e := j.waits("two")
+	j.cut.Store(false)
+	j.skip.Add(int64(2 * time.Second))
+	p, err := j.gate.Enter(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.want(1, 0, 3, 1001)
+	for _, p := range []Pass{lone, p} {
+		if _, err := j.gate.Leave(t.Context(), p, passed(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.want(0, 0, 3, 3)
 }

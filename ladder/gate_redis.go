@@ -230,13 +230,15 @@ func (g *RedisGate) alone(ctx context.Context, e Entry, t breaker.Ticket) (Pass,
 		return Pass{}, ErrAlone
 	}
 	p, err := g.own.Enter(ctx, e)
+	p.lone = true
 	switch {
+	case keepsPlace(err): // its ticket is asked for again
+		g.owe(g.grants(&e, t)...)
 	case err != nil:
 		g.owe(g.gifts(&e, t)...)
 	case t.Probe: // the own breakers admit by a ticket of theirs
 		g.owe(g.release(t))
 	}
-	p.lone = true
 	return p, err
 }
 

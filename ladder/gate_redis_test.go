@@ -19,9 +19,9 @@ import (
 
 // tripping counts round trips and can keep them from their Redis.
 type tripping struct {
-	trips  atomic.Int64
-	cut    atomic.Bool
-	partly func() // the next pipeline reaches Redis, but its last answer is lost, and this is called
+	trips atomic.Int64
+	cut   atomic.Bool
+	after func([]redis.Cmder) // is called of the next pipeline that Redis answered, once
 }
 
 var errCut = errors.New("connection refused")
@@ -51,14 +51,16 @@ func (h *tripping) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 		}
 		h.trips.Add(1)
 		err := next(ctx, cmds)
-		if lost := h.partly; lost != nil {
-			h.partly = nil
-			cmds[len(cmds)-1].SetErr(errCut)
-			lost()
+		if after := h.after; after != nil {
+			h.after = nil
+			after(cmds)
 		}
 		return err
 	}
 }
+
+// loseLast has a pipeline's last answer lost.
+func loseLast(cmds []redis.Cmder) { cmds[len(cmds)-1].SetErr(errCut) }
 
 // joint is a gate over a real Redis.
 type joint struct {
