@@ -202,11 +202,13 @@ func (a *attempt) over(r *rung, over *limit.OverError) move {
 
 // giveUp gives back the place of a call that is not waited for any longer.
 func (a *attempt) giveUp(r *rung) {
-	if !a.turn.waiting() {
-		return
+	if a.turn.waiting() {
+		a.giveUpEntry(r, a.entry(r))
+		a.turn.ticket, a.turn.since = "", time.Time{}
 	}
-	e := a.entry(r)
-	a.turn.ticket, a.turn.since = "", time.Time{}
+}
+
+func (a *attempt) giveUpEntry(r *rung, e Entry) {
 	ctx, cancel := a.outliving()
 	defer cancel()
 	if err := a.l.gate.GiveUp(ctx, e); err != nil {

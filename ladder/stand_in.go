@@ -14,6 +14,9 @@ func (a *attempt) standIn(r *rung, e Entry) (Pass, move) {
 	e.NoProbe = false
 	p, err := a.l.gate.Enter(a.ctx, e)
 	switch {
+	case keepsPlace(err): // for a probe, which is not waited for
+		a.giveUpEntry(r, e)
+		return p, next
 	case err != nil: // no probe is lent to lines
 		return p, next
 	case !p.Probe || a.l.prober == nil || a.l.prober.refused(r.key):

@@ -185,3 +185,24 @@ func TestStoppingDuringAProbeInItsPlaceInterruptsTheLine(t *testing.T) {
 	b.want("prompt", breaker.Open)
 	same(t, "probes under way", b.status().Probing, 0)
 }
+
+// breakerFirst refuses a line that must not be a probe by the breaker, as a
+// RedisGate does, whatever the pace says.
+type breakerFirst struct{ Gate }
+
+func (g breakerFirst) Enter(ctx context.Context, e Entry) (Pass, error) {
+	if e.NoProbe {
+		return Pass{}, &breaker.OpenError{Key: e.Key, RetryAfter: time.Minute}
+	}
+	return g.Gate.Enter(ctx, e)
+}
+
+func TestAPlaceForAProbeThatIsNotWaitedForIsGivenBack(t *testing.T) {
+	b := setupTask(t, func(o *Options) { o.Gate = breakerFirst{o.Gate} })
+	b.pace.until["p/a"] = b.Now().Add(5 * time.Second)
+	out := b.unsafe()
+	wantEnd(t, out, Deferred, "")
+	same(t, "reason", out.Waits[0].Reason, ReasonBreaker)
+	same(t, "places", len(b.pace.out), 0)
+	same(t, "calls", b.calls("a"), 0)
+}
