@@ -80,7 +80,9 @@ func allTexts(t *testing.T, r *rig, id string, n int64, deadline time.Time) {
 func TestKeeperWritesTextsWhereNoWorkerComes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, batch.Options{})
-	deadline := time.Now().Add(6 * time.Second)
+	// Of a shorter life the margin would be its half, and less than so many texts are
+	// given.
+	deadline := time.Now().Add(8 * time.Second)
 	const n = 3000
 	r.submit("b", n, func(d *batch.Description) { d.Deadline = deadline })
 	// Some were released, to a worker that is gone.
