@@ -1,31 +1,10 @@
 package batch
 
 import (
-	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"nightshift/internal/redistest"
 )
-
-// commands counts what a client sends.
-type commands struct{ n atomic.Int64 }
-
-func (c *commands) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (c *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
 
 // A begin is one round trip, whether its chunk is known or not.
 func TestBeginBringsTheChunk(t *testing.T) {
@@ -34,12 +13,12 @@ func TestBeginBringsTheChunk(t *testing.T) {
 	refs := b.release(t, "b", 3*chunkLines)
 	must(t, b.scripts.begin.Load(t.Context(), b.rdb).Err())
 	b.Redis = NewRedis(b.rdb, Options{Now: b.clock.now}) // it knows no chunk
-	var c commands
+	var c redistest.Trips
 	b.rdb.AddHook(&c)
 	for i, at := range []int{2 * chunkLines, 2*chunkLines + 1, 0, 1, chunkLines, 3*chunkLines - 1} {
 		begun := b.begin(t, refs[at], "t", Granted)
-		if want := refs[at].Line; begun.Line.Number != want || c.n.Load() != int64(i+1) {
-			t.Errorf("line %d, after %d commands; want line %d after %d", begun.Line.Number, c.n.Load(), want, i+1)
+		if want := refs[at].Line; begun.Line.Number != want || c.N() != int64(i+1) {
+			t.Errorf("line %d, after %d round trips; want line %d after %d", begun.Line.Number, c.N(), want, i+1)
 		}
 	}
 }

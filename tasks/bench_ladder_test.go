@@ -3,10 +3,8 @@ package tasks
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"regexp"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/internal/redistest"
 	"nightshift/internal/standby"
 	"nightshift/ladder"
 	"nightshift/limit"
@@ -33,33 +32,9 @@ func (instant) Call(context.Context, provider.Request) (provider.Answer, error) 
 	}, nil
 }
 
-// trips counts round trips to Redis; it is a hook of go-redis.
-type trips struct{ n atomic.Int64 }
-
-// DialHook implements redis.Hook.
-func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-// ProcessHook implements redis.Hook.
-func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		t.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		t.n.Add(1)
-		return next(ctx, cmds)
-	}
-}
-
 // benchLadder is one rung of a model that answers at once, behind guard, pace and
 // breakers in Redis.
-func benchLadder(b *testing.B, r *rig, counts *trips) *ladder.Ladder {
+func benchLadder(b *testing.B, r *rig, counts *redistest.Trips) *ladder.Ladder {
 	rdb := r.client(3)
 	rdb.AddHook(counts)
 	l, err := ladder.New(ladder.Options{

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/batch"
+	"nightshift/internal/redistest"
 )
 
 const benchLines = 20_000
@@ -54,7 +55,7 @@ func benchHandler(b *testing.B, slots int) {
 func ourRun(b *testing.B, r *rig, i, slots int) benchRun {
 	id := fmt.Sprint("bench", i)
 	r.submit(id, benchLines, nil)
-	var line, queue trips
+	var line, queue redistest.Trips
 	o := r.options(nil)
 	store := r.client(3)
 	store.AddHook(&line)
@@ -74,7 +75,7 @@ func ourRun(b *testing.B, r *rig, i, slots int) benchRun {
 	}
 	<-all
 	run := watch.end(b, r)
-	run.trips, run.queueTrips = line.n.Load(), queue.n.Load()
+	run.trips, run.queueTrips = line.N(), queue.N()
 	if err := w.Stop(context.Background()); err != nil {
 		b.Fatal(err)
 	}
