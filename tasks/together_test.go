@@ -2,9 +2,12 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -56,6 +59,36 @@ func TestACrowdSendsTogether(t *testing.T) {
 	}
 	if !slices.Equal(sent, []int{19}) {
 		t.Errorf("pipelines of %v scripts, want one of 19", sent)
+	}
+}
+
+// Nobody waits for ever: not where no pipeline can be sent, and not for a member
+// that ends without a word.
+func TestACrowdEndsWhateverHappens(t *testing.T) {
+	r := newRig(t, batch.Options{})
+	rdb := together{r.client(3)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	errs := make([]error, 20)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rdb.do(ctx, 20, func(ctx context.Context, i int) {
+			if i == 3 {
+				runtime.Goexit()
+			}
+			errs[i] = rdb.EvalSha(ctx, "0000", nil).Err()
+		})
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("they still wait")
+	}
+	for i, err := range errs {
+		if !errors.Is(err, context.Canceled) && i != 3 {
+			t.Errorf("member %d: %v, want that its context has ended", i, err)
+		}
 	}
 }
 
