@@ -94,6 +94,28 @@ func TestAHiddenConcurrencyIsFound(t *testing.T) {
 	}
 }
 
+// While nothing is known, a call that waits for one in flight asks again by the
+// latency: soon where answers come at once, seldom where they take long.
+func TestWaitsForCallsInFlightFollowTheLatency(t *testing.T) {
+	for _, c := range []struct {
+		latency, longest time.Duration
+		questions        int // a line, at most
+	}{
+		{100 * time.Microsecond, 20 * time.Millisecond, 3},
+		{2 * time.Millisecond, 20 * time.Millisecond, 2},
+		{100 * time.Millisecond, 50 * time.Millisecond, 2},
+		{10 * time.Second, 500 * time.Millisecond, 20},
+	} {
+		h := issues()
+		h.rpm, h.slots, h.lines, h.latency = nil, 400, 20_000, always(c.latency)
+		s := h.run().play()
+		if s.done < s.lines || s.longest > c.longest || s.asked > c.questions*s.lines {
+			t.Errorf("%s: %d lines in %s, %d questions, waits up to %s", c.latency, s.done, s.now, s.asked, s.longest)
+		}
+		t.Logf("%s: %s, %d questions, waits up to %s", c.latency, s.now, s.asked, s.longest)
+	}
+}
+
 // What the issue does not bound: how far off the prior of a second's burst is.
 func TestOtherProviders(t *testing.T) {
 	for _, b := range []bound{

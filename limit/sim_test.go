@@ -43,6 +43,8 @@ type simulated struct {
 	early         int // calls let go while the model was parked
 	until         time.Duration
 	nextID        int
+	asked         int           // questions to the pacer
+	longest       time.Duration // of the waits that were told
 }
 
 type event struct {
@@ -112,6 +114,8 @@ func (s *simulated) network() time.Duration {
 
 func (s *simulated) ask(ticket string) {
 	slot, _ := s.pacer.Reserve(context.Background(), Ask{Model: model, Ticket: ticket, Tokens: 100, Lease: time.Minute})
+	s.asked++
+	s.longest = max(s.longest, slot.Wait)
 	switch slot.Verdict {
 	case Go:
 		if s.now < s.until {
