@@ -38,7 +38,7 @@ func benchLadder(b *testing.B, r *rig, counts *redistest.Trips) *ladder.Ladder {
 	rdb := r.client(3)
 	rdb.AddHook(counts)
 	l, err := ladder.New(ladder.Options{
-		Ladder: config.Ladder{Name: "l", Rungs: []config.Rung{{Model: "sim/a", Tries: 1}}},
+		Ladder: config.Ladder{Name: "l", Rungs: []config.Rung{{Model: "sim/a", Tries: 1}}, Patience: 5 * time.Minute},
 		Models: map[string]config.Model{"sim/a": {
 			Key: "sim/a", Provider: "sim", Name: "a", Tier: "standard", Timeout: time.Minute, FirstToken: time.Minute,
 		}},
