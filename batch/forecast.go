@@ -272,3 +272,11 @@ func (f *Forecast) CostOf(lines int64) provider.USD {
 	}
 	return provider.USD(float64(f.CostUSD) * float64(lines) / float64(f.Lines))
 }
+
+// spanOf is how long so many of its lines were thought to take; 0: it is not known.
+func (f *Forecast) spanOf(lines int64) time.Duration {
+	if f.FinishAt == nil || f.Lines <= 0 {
+		return 0
+	}
+	return scaled(float64(lines)/float64(f.Lines), f.FinishAt.Sub(f.At))
+}

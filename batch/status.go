@@ -282,18 +282,30 @@ func (st *Status) forecast(buckets map[string]string, now time.Time) {
 		}
 		st.RatePerMinute = float64(n) / max(span, time.Second).Minutes()
 	}
-	if st.RatePerMinute > 0 && st.Outstanding > 0 {
-		left := float64(st.Outstanding) / st.RatePerMinute * float64(time.Minute)
-		if left < float64(365*24*time.Hour) {
-			eta := now.Add(time.Duration(left)).UTC()
-			st.ETA = &eta
-		}
-	}
+	st.ETA = st.eta(now)
 	if st.ETA != nil {
 		st.judge(*st.ETA)
 	} else if st.Deadline != nil && now.After(*st.Deadline) {
 		st.judge(now)
 	}
+}
+
+// eta is when the outstanding lines are done at the rate; nil: nobody knows. In the
+// first minutes that is the rate of a start, or of a burst: then it is not before
+// what was foreseen of so many lines by the limits.
+func (st *Status) eta(now time.Time) *time.Time {
+	if st.RatePerMinute <= 0 || st.Outstanding <= 0 {
+		return nil
+	}
+	left := float64(st.Outstanding) / st.RatePerMinute * float64(time.Minute)
+	if f := st.Forecast; f != nil && now.Sub(st.CreatedAt) < rateSpan {
+		left = max(left, float64(f.spanOf(st.Outstanding)))
+	}
+	if left >= float64(365*24*time.Hour) {
+		return nil
+	}
+	eta := now.Add(time.Duration(left)).UTC()
+	return &eta
 }
 
 // judge says whether an end at that time is on time.
