@@ -69,7 +69,7 @@ type Load struct {
 func Loads(backlogs []Backlog, statuses []Status, now time.Time) map[string]Load {
 	loads := map[string]Load{}
 	for _, b := range backlogs {
-		if b.Cancelled || !b.Deadline.IsZero() && !now.Before(b.Deadline) {
+		if !b.alive(now) {
 			continue
 		}
 		l := loads[b.Queue]
