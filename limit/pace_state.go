@@ -41,7 +41,7 @@ const (
 )
 
 // state is the pace of one model. Times are ms of the store's clock; a zero state
-// is a model that nobody called. lua/state.lua has the same fields in this order.
+// is a model that nobody called. lua/pace.lua has the same fields in this order.
 type state struct {
 	numbers
 	Calls  map[string]call  // in flight, by ticket
