@@ -45,7 +45,7 @@ func DeferUntil(d Deferring) time.Time {
 	soonest := ceilSecond(d.Now.Add(1))
 	earliest := first(d.Waits)
 	at := later(ceilSecond(d.until(earliest)), soonest)
-	if earliest.Reason != ReasonGuard { // whose places are apart already
+	if earliest.Reason != ReasonGuard { // whose waits are apart already
 		at = at.Add(scale(d.Spread, d.Random).Truncate(time.Second))
 	}
 	if d.Deadline.IsZero() || !at.After(d.Deadline) {

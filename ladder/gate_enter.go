@@ -191,6 +191,9 @@ func (a *attempt) over(r *rung, over *limit.OverError) move {
 		return a.final(CodeBudgetExhausted, over.Error(), nil)
 	}
 	until := a.l.now().Add(over.Wait)
+	if over.Scope == limit.GuardBudget { // it gives no places: all would come back at once, and one go on
+		until = until.Add(scale(over.Wait, a.l.rand()))
+	}
 	a.wait(Wait{Reason: ReasonGuard, Until: until})
 	a.noteSkip(r, over.Error())
 	if a.l.degrades && over.Scope != limit.GuardBudget {

@@ -108,11 +108,25 @@ func TestTheGuardDefersUntilItsPlace(t *testing.T) {
 		b.guard.over = over(scope, 17*time.Minute)
 		c := nightly(1, "a", "b")
 		c.Rungs = append(c.Rungs, config.Rung{Text: "sorry"})
-		out := b.run(b.ladder(c), line())
+		l := b.ladder(c)
+		l.rand = func() float64 { return 0 }
+		out := b.run(l, line())
 		wantEnd(t, out, Deferred, "")
 		equal(t, "waits", out.Waits, []Wait{{"", ReasonGuard, epoch.Add(17 * time.Minute)}})
 		same(t, "calls", len(b.events), 0)
 		same(t, "after does not count from it", out.Progress.FirstRefused, time.Time{})
+	}
+}
+
+func TestLinesThatWaitForABudgetComeBackApart(t *testing.T) {
+	for share, want := range map[float64]time.Duration{0: 5 * time.Second, 0.5: 7500 * time.Millisecond} {
+		b := setup(t, "a")
+		b.guard.over = over(limit.GuardBudget, 5*time.Second)
+		l := b.ladder(nightly(1, "a"))
+		l.rand = func() float64 { return share }
+		out := b.run(l, line())
+		wantEnd(t, out, Deferred, "")
+		equal(t, "waits", out.Waits, []Wait{{"", ReasonGuard, epoch.Add(want)}})
 	}
 }
 
