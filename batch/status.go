@@ -46,6 +46,12 @@ func (m state) description(id string) (Description, error) {
 	}
 	d.Total = m.int("total")
 	d.Deadline = fromMS(m.int("deadline"))
+	if m["priority"] != "" { // changed after the submission, as the budget below
+		d.Priority = int(m.int("priority"))
+	}
+	if m["budget"] != "" {
+		d.Budget = provider.USD(m.int("budget"))
+	}
 	return d, nil
 }
 

@@ -37,7 +37,13 @@ type Description struct {
 	Queue     string
 	CreatedAt time.Time
 	Deadline  time.Time // zero: none
-	Total     int64
+	// NotBefore is when its first line may begin; zero: at once.
+	NotBefore time.Time `json:",omitzero"`
+	// Priority orders the batches of a queue before all else, the higher first.
+	Priority int `json:",omitempty"`
+	// Notify is the URL that is told of the batch's end; "": none.
+	Notify string `json:",omitempty"`
+	Total  int64
 	Digest    string // SHA-256 of the content, hex
 	Rehearsal bool   // the built-in simulator answers
 	// Forecast is what it was thought to take; nil: nobody asked.

@@ -3,7 +3,8 @@
 -- KEYS[1]  meta: the batch's hash of state and counters. All other keys carry
 --          its hash tag and are named after it.
 --
--- meta     d, digest, total, deadline (ms, 0: none), committed, cancelled_at,
+-- meta     d, digest, total, deadline (ms, 0: none), priority and budget (nano-
+--          dollars) where they were changed, committed, cancelled_at,
 --          finished_at, epoch, w:<class> (lines not released), cur:<class>
 --          (chunk and line last released), classes, def:<class> (out lines that
 --          wait), succeeded failed expired cancelled degraded cached calls
