@@ -42,8 +42,8 @@ type Description struct {
 	// Priority orders the batches of a queue before all else, the higher first.
 	Priority int `json:",omitempty"`
 	// Notify is the URL that is told of the batch's end; "": none.
-	Notify string `json:",omitempty"`
-	Total  int64
+	Notify    string `json:",omitempty"`
+	Total     int64
 	Digest    string // SHA-256 of the content, hex
 	Rehearsal bool   // the built-in simulator answers
 	// Forecast is what it was thought to take; nil: nobody asked.
