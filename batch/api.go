@@ -13,9 +13,13 @@ type Source interface {
 
 // Record is a finished line.
 type Record struct {
-	Line    int64
-	Outcome Outcome
-	JSON    []byte // the output line
+	Line       int64
+	Generation int
+	Outcome    Outcome
+	JSON       []byte // the output line
+	// Place is where it stands among the ends of the batch's lines, from 0; -1
+	// where it was not read from there.
+	Place int64
 }
 
 // Backlog is an unfinished batch as the keeper sees it.

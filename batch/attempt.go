@@ -145,6 +145,7 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", l.Ref, err)
 	}
+	r.Nightshift.Generation = l.Ref.Generation
 	js, err := r.Encode()
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", l.Ref, err)

@@ -22,7 +22,7 @@ func (s *Redis) chunk(ctx context.Context, id chunkID) ([]Line, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
 		}
-		return s.decode(id, packed)
+		return s.decode(ctx, id, packed)
 	})
 }
 
@@ -31,11 +31,11 @@ func (s *Redis) chunkSent(ctx context.Context, id chunkID, packed string) ([]Lin
 	if packed == "" {
 		return s.chunk(ctx, id)
 	}
-	return s.cache.get(id, func() ([]Line, error) { return s.decode(id, []byte(packed)) })
+	return s.cache.get(id, func() ([]Line, error) { return s.decode(ctx, id, []byte(packed)) })
 }
 
-func (s *Redis) decode(id chunkID, packed []byte) ([]Line, error) {
-	frame, err := s.packer.Unpack(packed)
+func (s *Redis) decode(ctx context.Context, id chunkID, packed []byte) ([]Line, error) {
+	frame, err := s.unpack(ctx, id.batch, packed)
 	if err != nil {
 		return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
 	}

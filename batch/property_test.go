@@ -284,6 +284,8 @@ func (m *machine) end(t *rapid.T) {
 	epoch := m.m.epoch + int64(rapid.IntRange(-1, 1).Draw(t, "epoch"))
 	o := rapid.SampledFrom([]Outcome{Cancelled, Expired, Failed}).Draw(t, "outcome")
 	n := rapid.IntRange(1, 3).Draw(t, "n")
+	before, err := m.b.rdb.LLen(m.tb.Context(), key(m.id, "log")).Result()
+	expect(t, err)
 	got, err := m.b.End(m.tb.Context(), m.id, epoch, o, n)
 	dead, wantErr := m.m.endable(epoch, o, m.b.clock.t)
 	expect(t, same(err, wantErr))
@@ -292,10 +294,12 @@ func (m *machine) end(t *rapid.T) {
 	}
 	// Which of them, and in which order, is the script's choice.
 	code := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired, Failed: CodeBudgetExhausted}[o]
-	log, err := m.b.rdb.LRange(m.tb.Context(), key(m.id, "log"), int64(len(m.m.log)), -1).Result()
+	log, err := m.b.rdb.LRange(m.tb.Context(), key(m.id, "log"), before, -1).Result()
 	expect(t, err)
 	for _, text := range log {
-		i := slices.IndexFunc(dead, func(l *modelLine) bool { return fmt.Sprint(l.number) == text })
+		e, err := parseEnded(text)
+		expect(t, err)
+		i := slices.IndexFunc(dead, func(l *modelLine) bool { return e == ended{l.number, l.gen} })
 		if i < 0 {
 			t.Fatalf("line %s was ended, but could not be", text)
 		}

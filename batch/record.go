@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"nightshift/provider"
 )
@@ -94,7 +91,7 @@ func (r stored) expand(d Description, l Line) (Result, error) {
 		CustomID: l.CustomID,
 		Error:    &ResultError{Code: r.code, Message: messages[r.code]},
 		Nightshift: NightshiftInfo{
-			Line: l.Number, Attempts: p.Attempts(), Deferrals: p.Deferrals, Usage: usage, CostUSD: cost,
+			Line: l.Number, Generation: r.generation, Attempts: p.Attempts(), Deferrals: p.Deferrals, Usage: usage, CostUSD: cost,
 			Metadata: l.Metadata, Request: l.Digest, Rehearsal: d.Rehearsal, FinishedAt: r.finished,
 		},
 	}, nil
@@ -104,127 +101,4 @@ func (r stored) expand(d Description, l Line) (Result, error) {
 func fixedResultID(ref Ref) string {
 	sum := sha256.Sum256([]byte(ref.Batch + " " + strconv.FormatInt(ref.Line, 10) + " " + strconv.Itoa(ref.Generation)))
 	return resultIDPrefix + hex.EncodeToString(sum[:12])
-}
-
-// The bounds of what is read in one round trip: so many records and, but for a
-// single one that is longer, so many bytes of them as they are kept.
-const (
-	resultsPage  = 256
-	resultsBytes = 1 << 20
-)
-
-// Results calls yield with each record from the given offset in finishing
-// order and returns the next offset, also with an error: every record before it
-// was yielded. It ends where the log ends now; ErrNotFound: no such batch.
-func (s *Redis) Results(ctx context.Context, id string, offset int64, yield func(Record) error) (next int64, err error) {
-	d, err := s.description(ctx, id)
-	if err != nil {
-		return offset, fmt.Errorf("read results of %s: %w", id, err)
-	}
-	reader := recordReader{s: s, d: d}
-	for {
-		n, err := reader.page(ctx, offset, yield)
-		offset += n
-		if err != nil {
-			return offset, fmt.Errorf("read results of %s: %w", id, err)
-		}
-		if n == 0 {
-			return offset, nil
-		}
-	}
-}
-
-// recordReader reads records and remembers the chunk of the last expanded one.
-type recordReader struct {
-	s     *Redis
-	d     Description
-	lines []Line
-}
-
-// page yields up to a page of records and returns how many log entries are
-// done; none at the log's end.
-func (r *recordReader) page(ctx context.Context, offset int64, yield func(Record) error) (int64, error) {
-	numbers, err := r.s.rdb.LRange(ctx, key(r.d.ID, "log"), offset, offset+resultsPage-1).Result()
-	if err != nil || len(numbers) == 0 {
-		return 0, err
-	}
-	if numbers, err = r.bound(ctx, numbers); err != nil {
-		return 0, err
-	}
-	values, err := r.s.rdb.HMGet(ctx, key(r.d.ID, "rec"), numbers...).Result()
-	if err != nil {
-		return 0, err
-	}
-	for i, v := range values {
-		text, ok := v.(string)
-		if !ok {
-			continue // the record was taken back
-		}
-		rec, err := r.record(ctx, numbers[i], text)
-		if err != nil {
-			return int64(i), fmt.Errorf("line %s: %w", numbers[i], err)
-		}
-		if err := yield(rec); err != nil {
-			return int64(i), err
-		}
-	}
-	return int64(len(numbers)), nil
-}
-
-// bound returns the first of the lines whose records fit into a page, at least one.
-func (r *recordReader) bound(ctx context.Context, numbers []string) ([]string, error) {
-	sizes := make([]*redis.IntCmd, len(numbers))
-	if _, err := r.s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, n := range numbers {
-			sizes[i] = p.HStrLen(ctx, key(r.d.ID, "rec"), n)
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	var sum int64
-	for i, size := range sizes {
-		if sum += size.Val(); i > 0 && sum > resultsBytes {
-			return numbers[:i], nil
-		}
-	}
-	return numbers, nil
-}
-
-func (r *recordReader) record(ctx context.Context, number, text string) (Record, error) {
-	line, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return Record{}, errRecord
-	}
-	rec, err := parseRecord([]byte(text))
-	if err != nil {
-		return Record{}, err
-	}
-	out := Record{Line: line, Outcome: rec.outcome}
-	if rec.code == "" {
-		out.JSON, err = r.s.packer.Unpack(rec.body)
-		return out, err
-	}
-	l, err := r.request(ctx, line)
-	if err != nil {
-		return Record{}, err
-	}
-	res, err := rec.expand(r.d, l)
-	if err != nil {
-		return Record{}, err
-	}
-	out.JSON, err = res.Encode()
-	return out, err
-}
-
-func (r *recordReader) request(ctx context.Context, line int64) (Line, error) {
-	if l, err := lineOf(r.lines, line); err == nil {
-		return l, nil
-	}
-	lines, err := r.s.chunkAt(ctx, r.d, line)
-	if err != nil {
-		return Line{}, err
-	}
-	r.lines = lines
-	return lineOf(lines, line)
 }

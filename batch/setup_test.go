@@ -160,7 +160,6 @@ func (b *bundle) retry(tb testing.TB, ref Ref, class int) error {
 	ctx, line := tb.Context(), fmt.Sprint(ref.Line)
 	_, err := b.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.HDel(ctx, key(ref.Batch, "rec"), line)
-		p.LRem(ctx, key(ref.Batch, "log"), 0, line)
 		p.HIncrBy(ctx, metaKey(ref.Batch), "failed", -1)
 		p.HDel(ctx, metaKey(ref.Batch), "finished_at")
 		p.HSet(ctx, key(ref.Batch, "out"), line, fmt.Sprintf("%d %d %d 0", ref.Generation, class, b.clock.t.UnixMilli()))

@@ -161,6 +161,7 @@ func (s *Redis) text(d Description, lines []Line, found []string, preset Preset)
 	if !ok {
 		return textRecord{}, nil
 	}
+	r.Nightshift.Generation = ref.Generation
 	js, err := r.Encode()
 	if err != nil {
 		return textRecord{}, err

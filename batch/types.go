@@ -193,6 +193,7 @@ type ResultError struct {
 // NightshiftInfo is what Nightshift adds to a result.
 type NightshiftInfo struct {
 	Line       int64           `json:"line"`
+	Generation int             `json:"generation,omitempty"` // how often it was retried
 	Provider   string          `json:"provider"`
 	Model      string          `json:"model"`
 	Tier       string          `json:"tier"`

@@ -21,7 +21,8 @@
 -- crash    hash: line -> begins that never ended
 -- marks    hash: line -> the attempts whose calls may still come in, see book()
 -- rec      hash: line -> "outcome generation finished token code\n" and a body
--- log      list: lines in finishing order
+-- log      list: lines in finishing order, "line" or, of a line that was retried,
+--          "line.generation"; the ends of earlier generations stay in it
 -- rate     hash: ten seconds since 1970 -> lines finished in them
 local meta = KEYS[1]
 local base = string.sub(meta, 1, -5)
@@ -196,7 +197,7 @@ end
 local function end_line(line, gen, class, outcome, token, code, body, now, bare)
   redis.call('HSET', rec, line,
     outcome .. ' ' .. num(gen) .. ' ' .. num(now) .. ' ' .. token .. ' ' .. code .. '\n' .. body)
-  redis.call('RPUSH', log, line)
+  redis.call('RPUSH', log, gen == 0 and line or line .. '.' .. num(gen))
   incr(COUNTERS[outcome], 1)
   redis.call('HDEL', out, line)
   redis.call('HDEL', lease, line)
