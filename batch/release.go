@@ -43,6 +43,7 @@ func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
 	now := s.orTest(clock.Val())
 	var all []Backlog
 	var over []any
+	var ends []redis.Z
 	var errs []error
 	for i, id := range ids {
 		m := state(metas[i].Val())
@@ -50,7 +51,9 @@ func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
 		switch {
 		case err != nil:
 		case m.finished() || len(m) == 0:
-			over = append(over, id)
+			if over = append(over, id); m.tells() {
+				ends = append(ends, redis.Z{Score: float64(m.int("finished_at")), Member: id})
+			}
 		case m.committed():
 			var b Backlog
 			if b, err = m.backlog(id, outs[i].Val()); err == nil {
@@ -60,10 +63,7 @@ func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
 		}
 		errs = append(errs, wrap("read backlog of "+id, err))
 	}
-	if len(over) > 0 {
-		errs = append(errs, wrap("forget finished batches", s.rdb.ZRem(ctx, liveKey, over...).Err()))
-	}
-	return all, errors.Join(errs...)
+	return all, errors.Join(append(errs, s.forget(ctx, ends, over))...)
 }
 
 // Release moves up to n lines from the cursor to out, at most room[c] of class

@@ -17,6 +17,7 @@ type scripts struct {
 	begin, checkpoint, suspend, finish, renew *redis.Script // an attempt
 	release, touch, end, cancel               *redis.Script // the keeper, people
 	undone, answer                            *redis.Script // the keeper's texts
+	notice, told, due                         *redis.Script // telling of the end
 }
 
 func loadScripts() scripts {
@@ -26,13 +27,17 @@ func loadScripts() scripts {
 		finish: script("finish"), renew: script("renew"),
 		release: script("release"), touch: script("touch"), end: script("end"), cancel: script("cancel"),
 		undone: script("undone"), answer: script("answer"),
+		notice: script("notice"), told: script("told"), due: load("due"),
 	}
 }
 
 // script returns a script with the shared functions before it.
-func script(name string) *redis.Script {
+func script(name string) *redis.Script { return load("lib", name) }
+
+// load makes one script of files.
+func load(names ...string) *redis.Script {
 	var src string
-	for _, n := range []string{"lib", name} {
+	for _, n := range names {
 		b, err := sources.ReadFile("lua/" + n + ".lua")
 		if err != nil {
 			panic("batch: the script " + n + " is not embedded: " + err.Error())

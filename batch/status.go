@@ -203,6 +203,7 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 		CostUSD: provider.USD(m.int("cost")), WastedUSD: provider.USD(m.int("wasted")),
 		CreatedAt: fromMS(m.int("created")), Deadline: timePtr(d.Deadline), FinishedAt: timePtr(fromMS(m.int("finished_at"))),
 		AnsweredBy: m.byModel(), Forecast: d.Forecast, Allowance: d.Allowance, AllowedBy: d.AllowedBy,
+		Notify: m.notified(d.Notify),
 	}
 	if d.Budget > 0 {
 		st.BudgetUSD = &d.Budget

@@ -249,6 +249,8 @@ type Status struct {
 	// Allowance is how many calls of its own it was granted, and AllowedBy who did.
 	Allowance int64  `json:"allowance,omitempty"`
 	AllowedBy string `json:"allowed_by,omitempty"`
+	// Notify is whether its URL was told of its end; null: nobody is to be told.
+	Notify *Notified `json:"notify"`
 }
 
 // WaitingFor is one reason why lines of a batch wait.

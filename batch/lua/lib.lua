@@ -1,4 +1,4 @@
--- Put before every other script of this folder.
+-- Put before every other script of this folder but due.lua.
 --
 -- KEYS[1]  meta: the batch's hash of state and counters. All other keys carry
 --          its hash tag and are named after it.
@@ -9,7 +9,9 @@
 --          (chunk and line last released), classes, def:<class> (out lines that
 --          wait), succeeded failed expired cancelled degraded cached calls
 --          deferrals cost wasted (nano-dollars), by:<model> (of succeeded, the
---          lines that it answered)
+--          lines that it answered); of telling of the end notify_end (the
+--          finished_at that the others are about), notify_tries, notify_first and
+--          notify_next (ms; none: it is over), notify_told (ms), notify_error
 -- index    zset: first line -> "chunk first:count:class first:count:class ..."
 -- chunks   hash: chunk -> compressed lines
 -- out      hash: line -> "generation class since chunk"
