@@ -72,8 +72,8 @@ func messagesRequest(r Request) (messages, *Error) {
 	if err != nil {
 		return messages{}, &Error{Kind: InvalidRequest, Message: "the body of the request cannot be sent", Err: err}
 	}
-	if endpointPath(r.Endpoint) != "chat/completions" {
-		return messages{}, &Error{Kind: InvalidRequest, Message: "the Messages API serves chat completions alone"}
+	if r.Endpoint != ChatCompletions {
+		return messages{}, &Error{Kind: InvalidRequest, Parameter: "url", Message: "the Messages API serves chat completions alone"}
 	}
 	t := translation{limits: map[string]int64{}, users: map[string]string{}}
 	if err := t.read(p.encode(variant{mode: asItCame})); err != nil {

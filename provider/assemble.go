@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// assembly puts the chunks of a streamed chat completion together into the body
-// that a plain call would have brought:
+// assembly puts the chunks of a streamed completion, of a chat or of a text,
+// together into the body that a plain call would have brought:
 //
 //   - The fields of the completion and of a choice hold their last value that is
-//     not empty; "object" is "chat.completion". "obfuscation", the padding of a
-//     stream, and a usage that is null are left out.
+//     not empty; "object" is "chat.completion" or "text_completion". "obfuscation",
+//     the padding of a stream, and a usage that is null are left out.
 //   - In a delta strings are joined and lists appended, in a choice lists. A
 //     role, and whatever is neither, holds its last value that is not empty.
 //   - Tool calls are put together by their index, and lose it. Where servers
@@ -36,6 +36,7 @@ type assembly struct {
 	top     parts
 	choices []*choiceParts
 
+	texts bool  // the choices are texts, and not messages
 	left  int64 // bytes that may still be kept
 	spoke bool  // the chunk that is being added had a token
 	err   error // the first, for good
@@ -100,6 +101,9 @@ func (a *assembly) addChoice(raw []byte) {
 			if len(c.message)+len(c.calls) == 0 { // in place of a delta; else it repeats them all
 				a.addDelta(c, value)
 			}
+		case "text":
+			a.spoke = a.spoke || a.texts && !isEmpty(value)
+			a.join(&c.fields, key, value)
 		case "logprobs":
 			eachMember(value, func(key, value []byte) { a.join(&c.logprobs, key, value) })
 		case "finish_reason":

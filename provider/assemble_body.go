@@ -15,7 +15,7 @@ func (a *assembly) body() json.RawMessage {
 	for _, key := range first {
 		switch f := a.top.find([]byte(key)); {
 		case key == "object":
-			w.field(key, []byte(`"chat.completion"`))
+			w.field(key, a.object())
 		case key == "choices":
 			a.writeChoices(w)
 		case f != nil && !(key == "usage" && string(f.raw) == "null"):
@@ -24,6 +24,13 @@ func (a *assembly) body() json.RawMessage {
 	}
 	w.rest(a.top, first...)
 	return w.close()
+}
+
+func (a *assembly) object() []byte {
+	if a.texts {
+		return []byte(`"text_completion"`)
+	}
+	return []byte(`"chat.completion"`)
 }
 
 func (a *assembly) writeChoices(w *writer) {
@@ -36,8 +43,12 @@ func (a *assembly) writeChoices(w *writer) {
 		}
 		w.open()
 		w.field("index", strconv.AppendInt(nil, int64(c.index), 10))
-		w.key("message")
-		c.writeMessage(w)
+		if a.texts {
+			w.pieceOr(c.fields, "text", `""`)
+		} else {
+			w.key("message")
+			c.writeMessage(w)
+		}
 		if len(c.logprobs) > 0 {
 			w.key("logprobs")
 			w.open()
@@ -47,7 +58,11 @@ func (a *assembly) writeChoices(w *writer) {
 			w.field("logprobs", []byte("null"))
 		}
 		w.pieceOr(c.fields, "finish_reason", "null")
-		w.rest(c.fields, "finish_reason")
+		if a.texts {
+			w.rest(c.fields, "finish_reason", "text")
+		} else {
+			w.rest(c.fields, "finish_reason")
+		}
 		w.out = append(w.out, '}')
 	}
 	w.out = append(w.out, ']')

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -98,10 +97,11 @@ func (a *OpenAI) Close() { a.http.CloseIdleConnections() }
 // Call makes one call. Its error is always an *Error.
 //
 // Where the request limits silence, the call is streamed and its answer put
-// together into the shape of a plain one (see assembly), except for audio, which
-// comes in pieces that cannot be joined, and for endpoints other than chat
-// completions. A call that is not streamed is silent to its end and so may take
-// FirstToken in all.
+// together into the shape of a plain one (see assembly and responseEvents),
+// except for embeddings, which are never streamed, for audio, which comes in
+// pieces that cannot be joined, and for the best of several completions, which
+// is known only at the end. A call that is not streamed is silent to its end and
+// so may take FirstToken in all.
 //
 // It makes one HTTP request, and a further one only where the server refuses to
 // stream, or a name of the token limit (see variant): nothing was bought then.
@@ -125,7 +125,7 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 	for learned := false; ; learned = true {
 		x := &exchange{
 			idempotencyKey: r.IdempotencyKey + v.suffix(), maxBody: a.maxResponse,
-			watch: w, streamed: v.streamed(), choices: p.choices(), family: chatFamily(),
+			watch: w, streamed: v.streamed(), choices: p.choices(), family: familyOf(p),
 		}
 		if r.IdempotencyKey == "" {
 			x.idempotencyKey = ""
@@ -155,13 +155,4 @@ func (a *OpenAI) exchange(x *exchange, key, path string, body []byte) (Answer, *
 		var unread *http.Response // makes the SDK leave the body alone
 		return a.client.Post(ctx, path, body, &unread, opts...)
 	})
-}
-
-// chatFamily is the family of OpenAI's chat completions.
-func chatFamily() family { return family{(*exchange).readEvents, readResponse, refuse} }
-
-// endpointPath returns an endpoint as a reference to a base URL that already
-// ends in the version, as the SDKs of the family have it.
-func endpointPath(endpoint string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(endpoint, "/v1"), "/")
 }

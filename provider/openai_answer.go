@@ -16,6 +16,7 @@ type completion struct {
 type choice struct {
 	FinishReason scalar          `json:"finish_reason"`
 	Message      message         `json:"message"`
+	Text         json.RawMessage `json:"text"`  // in place of a message, where no chat is completed
 	Error        json.RawMessage `json:"error"` // OpenRouter: the upstream failed in the middle
 }
 
@@ -98,7 +99,7 @@ func hasText(raw json.RawMessage) bool {
 		return !isEmpty(raw)
 	}
 	return slices.ContainsFunc(parts, func(p part) bool {
-		return p.Text != "" || p.Type != "" && p.Type != "text" && p.Type != "refusal"
+		return p.Text != "" || p.Type != "" && !slices.Contains([]scalar{"text", "output_text", "refusal"}, p.Type)
 	})
 }
 

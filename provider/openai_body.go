@@ -2,7 +2,9 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,9 +21,22 @@ func readResponse(status int, h http.Header, body []byte, now time.Time) (Answer
 		return Answer{}, refuse(status, h, body, Usage{}, now)
 	}
 	var c completion
-	if err := json.Unmarshal(body, &c); err != nil || TooDeep(body) {
-		return Answer{}, unusable(status, h, body, Usage{}, "the body is not the JSON of an answer")
+	if err := readJSON(body, &c); err != nil {
+		return Answer{}, unusable(status, h, body, Usage{}, err.Error())
 	}
+	return c.answer(status, h, body, now)
+}
+
+// readJSON reads the body of an answer.
+func readJSON(body []byte, into any) error {
+	if err := json.Unmarshal(body, into); err != nil || TooDeep(body) {
+		return errors.New("the body is not the JSON of an answer")
+	}
+	return nil
+}
+
+// answer makes an answer or a classified error of what was read of a body.
+func (c completion) answer(status int, h http.Header, body []byte, now time.Time) (Answer, *Error) {
 	usage := parseUsage(c.Usage)
 	if !isEmpty(c.Error) {
 		return Answer{}, refuse(status, h, body, usage, now)
@@ -34,9 +49,7 @@ func readResponse(status int, h http.Header, body []byte, now time.Time) (Answer
 			Usage: usage, FinishReason: choice.FinishReason.String(),
 		}, nil
 	case withheld:
-		e := unusable(status, h, body, usage, "the answer was withheld by a content filter or the model refused")
-		e.Kind = ContentFiltered
-		return Answer{}, e
+		return Answer{}, withheldBy(status, h, body, usage)
 	case broken:
 		e := refuse(status, h, choice.asError(), usage, now)
 		e.Body = kept(body)
@@ -44,6 +57,13 @@ func readResponse(status int, h http.Header, body []byte, now time.Time) (Answer
 	default:
 		return Answer{}, unusable(status, h, body, usage, "the answer has no choice that is not empty")
 	}
+}
+
+// withheldBy is a 200 whose answer a filter or a refusal took.
+func withheldBy(status int, h http.Header, body []byte, u Usage) *Error {
+	e := unusable(status, h, body, u, "the answer was withheld by a content filter or the model refused")
+	e.Kind = ContentFiltered
+	return e
 }
 
 // unusable is a 200 that is no answer.
@@ -60,6 +80,18 @@ func refuse(status int, h http.Header, body []byte, u Usage, now time.Time) *Err
 	return s.refuse(classify(rules, s), status, h, body, u, now)
 }
 
+// refuseElsewhere is refuse for the endpoints beside the chat completions, which
+// not every server and model has. That one is missing says nothing about the
+// model, whose chat completions may be well.
+func refuseElsewhere(status int, h http.Header, body []byte, u Usage, now time.Time) *Error {
+	s := readSignal(status, body)
+	r := classify(rules, s)
+	if r.missing {
+		r = rule{kind: InvalidRequest, url: true, why: "the provider does not have this endpoint"}
+	}
+	return s.refuse(r, status, h, body, u, now)
+}
+
 // refuse is the classified error of a response that a row of a table takes.
 func (s signal) refuse(r rule, status int, h http.Header, body []byte, u Usage, now time.Time) *Error {
 	e := &Error{
@@ -71,7 +103,10 @@ func (s signal) refuse(r rule, status int, h http.Header, body []byte, u Usage, 
 	}
 	e.RetryAfter = max(e.RetryAfter, clampWait(s.retryDelay))
 	e.Tier = r.tier
-	if r.parameter {
+	switch {
+	case r.url:
+		e.Parameter = "url"
+	case r.parameter:
 		e.Parameter = safeWord(s.parameter())
 	}
 	e.Message = describe(r, e)
@@ -155,22 +190,27 @@ func isEmpty(raw json.RawMessage) bool {
 	return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
 }
 
+type cachedTokens struct {
+	Cached scalar `json:"cached_tokens"`
+}
+
 // parseUsage reads what was billed; a figure that cannot be is 0.
 func parseUsage(raw json.RawMessage) Usage {
 	var u struct {
-		Prompt     scalar `json:"prompt_tokens"`
-		Completion scalar `json:"completion_tokens"`
-		CacheHit   scalar `json:"prompt_cache_hit_tokens"` // DeepSeek
-		Details    struct {
-			Cached scalar `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
+		Prompt       scalar       `json:"prompt_tokens"`
+		Completion   scalar       `json:"completion_tokens"`
+		CacheHit     scalar       `json:"prompt_cache_hit_tokens"` // DeepSeek
+		Details      cachedTokens `json:"prompt_tokens_details"`
+		Input        scalar       `json:"input_tokens"` // of responses, from here on
+		Output       scalar       `json:"output_tokens"`
+		InputDetails cachedTokens `json:"input_tokens_details"`
 	}
 	_ = json.Unmarshal(raw, &u) // fields that do not fit stay 0
-	input := count(u.Prompt)
+	input := cmp.Or(count(u.Prompt), count(u.Input))
 	return Usage{
 		InputTokens:       input,
-		CachedInputTokens: min(input, max(count(u.Details.Cached), count(u.CacheHit))),
-		OutputTokens:      count(u.Completion),
+		CachedInputTokens: min(input, max(count(u.Details.Cached), count(u.CacheHit), count(u.InputDetails.Cached))),
+		OutputTokens:      cmp.Or(count(u.Completion), count(u.Output)),
 	}
 }
 

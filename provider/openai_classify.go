@@ -16,6 +16,8 @@ type rule struct {
 	kind      Kind
 	scope     Scope
 	parameter bool   // it names a field that this model does not take
+	url       bool   // this model or server does not have the endpoint; others may
+	missing   bool   // likewise, or there is no such model
 	tier      bool   // it concerns the service tier alone
 	why       string // for people; never the provider's words
 }
@@ -63,7 +65,7 @@ var rules = []rule{
 		names: []string{
 			"content_filter", "content_policy_violation", "content_filtered", "responsibleaipolicyviolation",
 			"data_inspection_failed", "datainspectionfailed", "moderation_blocked", "contentpolicyviolationerror",
-			moderated,
+			"invalid_prompt", "image_content_policy_violation", moderated,
 		},
 	},
 	{
@@ -114,10 +116,38 @@ var rules = []rule{
 		names: []string{"json_validate_failed", "tool_use_failed"},
 	},
 
+	// A response that failed by what was asked.
+	{
+		kind: InvalidRequest, why: "the provider refuses the request",
+		names: []string{
+			"invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url", "invalid_image_mode",
+			"image_too_large", "image_too_small", "image_parse_error", "image_file_too_large", "empty_image_file",
+			"unsupported_image_media_type", "image_file_not_found", "failed_to_download_image",
+		},
+	},
+
 	// A file that the request names and the provider has not: no fault of the model's.
 	{
 		kind: InvalidRequest, why: "the request names a file that is not there", statuses: []int{404},
 		words: []string{"no such file"},
+	},
+
+	// An endpoint that this model or server does not have. The model may be well
+	// at another one.
+	{
+		kind: InvalidRequest, url: true, why: "the model does not have this endpoint",
+		names: []string{"operationnotsupported"},
+	},
+	{
+		kind: InvalidRequest, url: true, why: "the model does not have this endpoint",
+		statuses: []int{400, 403, 404, 422, 500, 501},
+		words: []string{
+			"not a chat model", "is a chat model and not", "supported in v1/", "supported in the v1/",
+			"work with the specified model", "be used with the responses api", "to generate embeddings from this model",
+			"not support embeddings", "not support the embeddings", "not support completions", "not support the completions",
+			"not support chat", "not support the chat", "not support generate", "not support responses",
+			"not support the responses", "only supports embeddings",
+		},
 	},
 
 	// A field that this model does not take.
@@ -142,7 +172,7 @@ var rules = []rule{
 		names: []string{
 			"model_not_found", "deploymentnotfound", "unknown_model", "unavailable_model", "invalid_model",
 			"model_not_available", "model_decommissioned", "modelnotfound", "key_model_access_denied",
-			"team_model_access_denied", "model_terms_required", "operationnotsupported",
+			"team_model_access_denied", "model_terms_required",
 		},
 	},
 	{
@@ -152,7 +182,6 @@ var rules = []rule{
 			"model … does not exist", "model … not found", "model not exist", "models/ … is not found",
 			"invalid model", "unknown model", "unsupported model", "not a valid model", "model … has been deprecated",
 			"model … decommissioned", "no endpoints found", "no allowed providers", "access to model",
-			"not a chat model", "work with the specified model",
 		},
 	},
 
@@ -189,7 +218,7 @@ var rules = []rule{
 
 	// The status alone.
 	{kind: Misconfigured, scope: ScopeParent, why: "the provider refuses the key or the account", statuses: []int{401, 403, 407}},
-	{kind: Misconfigured, scope: ScopeModel, why: "there is no such endpoint or model", statuses: []int{404, 405, 410}},
+	{kind: Misconfigured, scope: ScopeModel, missing: true, why: "there is no such endpoint or model", statuses: []int{404, 405, 410}},
 	{kind: Unavailable, why: "the provider could not take the request now", statuses: []int{408, 409, 421, 423, 424, 425, 499}},
 	{kind: Unavailable, why: "a page in place of the provider's answer", statuses: []int{400}, html: true},
 	{kind: InvalidRequest, why: "the server does not support the request", statuses: []int{501}, names: []string{"not_supported_error"}},

@@ -12,11 +12,12 @@ import (
 
 // entry is one response of testdata, as a provider sent it.
 type entry struct {
-	Status  int             `json:"status"`
-	Headers fields          `json:"headers"`
-	Body    json.RawMessage `json:"body"` // a JSON body
-	Text    string          `json:"text"` // any other
-	Want    struct {
+	Endpoint string          `json:"endpoint"` // "": the chat completions
+	Status   int             `json:"status"`
+	Headers  fields          `json:"headers"`
+	Body     json.RawMessage `json:"body"` // a JSON body
+	Text     string          `json:"text"` // any other
+	Want     struct {
 		Kind         Kind    `json:"kind"`
 		Scope        Scope   `json:"scope"`
 		Type         *string `json:"type"`
@@ -46,6 +47,14 @@ func (e entry) body() []byte {
 		return e.Body
 	}
 	return []byte(e.Text)
+}
+
+// ask turns a request to the entry's endpoint.
+func (e entry) ask(r Request) Request {
+	if e.Endpoint != "" {
+		r.Endpoint, r.Body = e.Endpoint, bodies[e.Endpoint]
+	}
+	return r
 }
 
 // corpus reads every entry of the OpenAI family, by its name.
@@ -78,7 +87,7 @@ func corpusOf(t testing.TB, family string) map[string]entry {
 func TestCorpus(t *testing.T) {
 	for name, e := range corpus(t) {
 		t.Run(name, func(t *testing.T) {
-			answer, refusal := readResponse(e.Status, e.Headers.header(), e.body(), noon)
+			answer, refusal := familyOf(&parcel{endpoint: e.Endpoint}).read(e.Status, e.Headers.header(), e.body(), noon)
 			if refusal != nil {
 				checkRefusal(t, e, refusal)
 				return

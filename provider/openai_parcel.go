@@ -12,7 +12,10 @@ func (p *parcel) encode(v variant) []byte {
 	e := edit{values: maps.Clone(p.values), drop: p.drop}
 	switch v.mode {
 	case withUsage:
-		e.values["stream"], e.values["stream_options"] = []byte("true"), p.askUsage()
+		e.values["stream"] = []byte("true")
+		if p.endpoint != Responses { // which tell their usage unasked
+			e.values["stream_options"] = p.askUsage()
+		}
 	case bare:
 		e.values["stream"] = []byte("true")
 		e.drop = append(slices.Clone(p.drop), "stream_options")
@@ -55,6 +58,18 @@ func (p *parcel) field(key string) []byte {
 	return nil
 }
 
+// canStream says that the answer can be put together from a stream.
+func (p *parcel) canStream() bool {
+	switch p.endpoint {
+	case ChatCompletions:
+		return !p.hasAudio()
+	case Completions:
+		best := p.field("best_of")
+		return isEmpty(best) || string(best) == "1"
+	}
+	return p.endpoint == Responses
+}
+
 // hasAudio says that the answer is to be spoken.
 func (p *parcel) hasAudio() bool {
 	return !isEmpty(p.field("audio")) || bytes.Contains(p.field("modalities"), []byte(`"audio"`))
@@ -62,16 +77,33 @@ func (p *parcel) hasAudio() bool {
 
 // choices is how many choices the request asks for.
 func (p *parcel) choices() int {
+	prompts := 1
+	if p.endpoint == Completions {
+		prompts = inputs(p.field("prompt"))
+	}
 	n, err := strconv.Atoi(string(p.field("n")))
 	if err != nil {
-		return 1
+		n = 1
 	}
+	return max(1, n) * prompts
+}
+
+// inputs is how many prompts or inputs a field holds: texts or lists of tokens.
+func inputs(raw []byte) (n int) {
+	eachElement(raw, func(value []byte) {
+		if value[0] == '"' || value[0] == '[' {
+			n++
+		}
+	})
 	return max(1, n)
 }
 
-// limitName is the name that the body has for its token limit; "": none. Where
-// it has both, the newer one.
+// limitName is the name that a chat has for its token limit; "": none. Where it
+// has both, the newer one. Other endpoints have one name.
 func (p *parcel) limitName() string {
+	if p.endpoint != ChatCompletions {
+		return ""
+	}
 	for _, name := range []string{newLimit, oldLimit} {
 		if p.field(name) != nil {
 			return name

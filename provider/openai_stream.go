@@ -44,7 +44,11 @@ func (x *exchange) readStream(res *http.Response) (reading, error) {
 // of an error or sends what is no JSON after the last of the choices that were
 // asked for.
 func (x *exchange) readEvents(s *events) (reading, error) {
-	a := &assembly{left: x.maxBody}
+	return x.join(s, &assembly{left: x.maxBody})
+}
+
+// join puts a stream of choices together.
+func (x *exchange) join(s *events, a *assembly) (reading, error) {
 	tokens := false
 	for {
 		e, err := s.next()

@@ -173,11 +173,11 @@ func TestTheCorpusMeansTheSameToAStream(t *testing.T) {
 			w.WriteHeader(e.Status)
 			_, _ = w.Write(e.body())
 		})
-		answer, err := a.Call(t.Context(), streamedRequest())
+		answer, err := a.Call(t.Context(), e.ask(streamedRequest()))
 		if (err == nil) != (e.Want.Kind == OK) || err == nil && answer.FirstToken != 0 {
 			t.Errorf("%s: %+v, %v", name, answer, err)
 		}
-		if err != nil && refusal(t, a, t.Context(), streamedRequest()).Kind != e.Want.Kind {
+		if err != nil && refusal(t, a, t.Context(), e.ask(streamedRequest())).Kind != e.Want.Kind {
 			t.Errorf("%s: %v, want %s", name, err, e.Want.Kind)
 		}
 	}

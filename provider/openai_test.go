@@ -205,7 +205,7 @@ func TestCorpusOverHTTP(t *testing.T) {
 		_, _ = w.Write(e.body())
 	})
 	for name, e := range entries {
-		r := request()
+		r := e.ask(request())
 		r.IdempotencyKey = name
 		kind := OK
 		if _, err := a.Call(t.Context(), r); err != nil {

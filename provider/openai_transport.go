@@ -55,7 +55,7 @@ const maxErrorBody = 1 << 20
 
 // family is how the responses of an API family are read.
 type family struct {
-	// join puts the events of a stream together.
+	// join puts the events of a stream together; nil: it is never streamed.
 	join func(x *exchange, s *events) (reading, error)
 	// read makes an answer or a classified error of a response that came whole.
 	read func(status int, h http.Header, body []byte, now time.Time) (Answer, *Error)

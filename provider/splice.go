@@ -15,11 +15,12 @@ var errNotObject = errors.New("the body is not a JSON object")
 // byte of it goes out as it came in: a body that is decoded and encoded again
 // loses the format of its numbers, repeated keys and the order of keys.
 type parcel struct {
-	body    []byte
-	obj     object
-	values  map[string][]byte // the JSON of what is set
-	drop    []string
-	streams bool // it is to be streamed
+	body     []byte
+	obj      object
+	values   map[string][]byte // the JSON of what is set
+	drop     []string
+	streams  bool // it is to be streamed
+	endpoint string
 }
 
 // newParcel makes a parcel of a request, which it refuses if its body is no JSON
@@ -34,8 +35,8 @@ func newParcel(r Request) (*parcel, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parcel{body: r.Body, obj: obj, values: values, drop: r.Drop}
-	p.streams = (r.FirstToken > 0 || r.Idle > 0) && endpointPath(r.Endpoint) == "chat/completions" && !p.hasAudio()
+	p := &parcel{body: r.Body, obj: obj, values: values, drop: r.Drop, endpoint: r.Endpoint}
+	p.streams = (r.FirstToken > 0 || r.Idle > 0) && p.canStream()
 	return p, nil
 }
 

@@ -131,7 +131,7 @@ func FuzzStream(f *testing.F) {
 		const limit = 4096
 		w := watchCall(t.Context(), Request{Timeout: patient})
 		defer w.close()
-		x := &exchange{watch: w, maxBody: limit, choices: 1, family: chatFamily(), response: &http.Response{StatusCode: 200, Header: http.Header{}}}
+		x := &exchange{watch: w, maxBody: limit, choices: 1, family: familyOf(&parcel{endpoint: ChatCompletions}), response: &http.Response{StatusCode: 200, Header: http.Header{}}}
 		x.response.Body = io.NopCloser(strings.NewReader(string(stream)))
 		x.reading, x.err = x.readStream(x.response)
 		if len(x.body) > 4*limit {
