@@ -90,6 +90,7 @@ type endings struct {
 
 func (endings) Deferred(string, string)  {}
 func (endings) Answered(string, By, int) {}
+func (endings) Notified(Notification)    {}
 func (e endings) LinesEnded(_ string, _ batch.Outcome, n int) {
 	if e.n.Add(int64(n)) == benchLines {
 		close(e.all)

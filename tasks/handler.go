@@ -34,6 +34,8 @@ type Observer interface {
 	LinesEnded(queue string, o batch.Outcome, n int)
 	// Answered tells who answered lines that succeeded; LinesEnded tells of them too.
 	Answered(queue string, by By, n int)
+	// Notified tells of a try at telling of a batch's end.
+	Notified(what Notification)
 }
 
 // By is who answered lines, and how.

@@ -92,6 +92,7 @@ type silent struct{}
 func (silent) Deferred(string, string)               {}
 func (silent) LinesEnded(string, batch.Outcome, int) {}
 func (silent) Answered(string, By, int)              {}
+func (silent) Notified(Notification)                 {}
 
 // doors says to the keeper which models' breakers are open.
 type doors struct {

@@ -33,6 +33,10 @@ type Options struct {
 	// for the time that a guard is open.
 	Guards    Guards
 	Unguarded map[string]bool
+	// Notices and Notifier serve the keeper too: URLs are told of the ends of batches.
+	// Without a Notifier nobody is.
+	Notices  Notices
+	Notifier Notifier
 	// QueueRedis is asynq's own client of Redis: it must retry for longer than a
 	// restart takes, since asynq cannot mend a failed ack. EnqueueRedis is the
 	// keeper's; it is another one.
@@ -64,6 +68,7 @@ type Worker struct {
 	started  time.Time
 	leases   *leases
 	keeper   *Keeper
+	messages *messenger
 	fleet    *Fleet
 	handlers []*handler
 	servers  []server
@@ -93,6 +98,7 @@ func NewWorker(o Options) *Worker {
 	}
 	w.keeper = newKeeper(w.id, o, w.fleet)
 	w.keeper.begun = w.begun
+	w.messages = newMessenger(o, w.keeper.epoch.Load)
 	return w
 }
 
@@ -129,6 +135,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.loop(func() { w.leases.run(loops, w.opts.RenewEvery) })
 	w.loop(func() { w.beats(loops) })
 	w.loop(func() { w.keeper.run(loops) })
+	w.loop(func() { w.messages.run(loops) })
 	for _, s := range w.servers {
 		if err := s.Start(s.handler); err != nil {
 			return errors.Join(fmt.Errorf("start queue %s: %w", s.handler.queue.Name, err), w.Stop(ctx))

@@ -46,6 +46,7 @@ type Metrics struct {
 	answers     *prometheus.CounterVec
 	degraded    *prometheus.CounterVec
 	hits        *prometheus.CounterVec
+	notified    *prometheus.CounterVec
 	fallback    prometheus.Gauge
 }
 
@@ -75,12 +76,13 @@ func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 			"queue", "model"),
 		degraded: counter("lines_degraded_total", "Lines that succeeded below their first rung, texts included.", "queue"),
 		hits:     counter("cache_hits_total", "Lines that succeeded without a call, by an answer that was kept.", "queue"),
+		notified: counter("notifications_total", "Tries at telling the URL of a batch of its end, by what became of them.", "result"),
 		fallback: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "nightshift_breaker_store_fallback", Help: "1 while this process decides from breakers of its own, since Redis does not answer.",
 		}),
 	}
 	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.firstToken, m.tokens, m.cost, m.avoided, m.deferrals, m.lines, m.fallback,
-		m.answers, m.degraded, m.hits,
+		m.answers, m.degraded, m.hits, m.notified,
 		info("build_info", "The build of this process; always 1.",
 			prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()}),
 		info("config_info", "The configuration of this process by its hash; always 1.", prometheus.Labels{"hash": o.ConfigHash}))
@@ -119,6 +121,9 @@ func (m *Metrics) startAtZero(o MetricsOptions) {
 			m.cost.WithLabelValues(k.Provider, k.Model, string(p))
 		}
 		m.avoided.WithLabelValues(k.Provider, k.Model, k.Region)
+	}
+	for _, what := range []tasks.Notification{tasks.NotificationTold, tasks.NotificationFailed, tasks.NotificationGivenUp} {
+		m.notified.WithLabelValues(string(what))
 	}
 	for _, q := range o.Queues {
 		for _, reason := range []string{ladder.ReasonBreaker, ladder.ReasonLimited, ladder.ReasonGuard} {
@@ -208,6 +213,9 @@ func (m *Metrics) Answers(queue string, by tasks.By, n int) {
 		m.hits.WithLabelValues(queue).Add(float64(n))
 	}
 }
+
+// Notified counts a try at telling of a batch's end.
+func (m *Metrics) Notified(what tasks.Notification) { m.notified.WithLabelValues(string(what)).Inc() }
 
 // modelOf returns the model label: a parent's breaker has none.
 func modelOf(s breaker.Scope, k breaker.Key) string {

@@ -87,6 +87,9 @@ func (w *watching) Deferred(queue, reason string) {
 // Answered implements tasks.Observer.
 func (w *watching) Answered(queue string, by tasks.By, n int) { w.metrics.Answers(queue, by, n) }
 
+// Notified implements tasks.Observer.
+func (w *watching) Notified(what tasks.Notification) { w.metrics.Notified(what) }
+
 // LinesEnded implements tasks.Observer.
 func (w *watching) LinesEnded(queue string, o batch.Outcome, n int) {
 	w.metrics.Lines(queue, o, n)

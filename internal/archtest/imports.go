@@ -28,6 +28,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
 	"internal/schema":     {by: []string{"config", "ladder", "batch"}},
 	"internal/standby":    {by: []string{"breaker", "limit", "ladder", "internal/app"}},
+	"internal/notify":     {by: []string{"tasks", "internal/app", "cmd/enqueue"}, imports: []string{"provider"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
@@ -43,6 +44,8 @@ var homes = map[string][]string{
 	"github.com/anthropics/anthropic-sdk-go": {"provider"},
 	"github.com/santhosh-tekuri/jsonschema":  {"internal/schema"},
 	"github.com/klauspost/compress":          {"internal/packer"},
+	"code.dny.dev/ssrf":                      {"internal/notify"},
+	"github.com/standard-webhooks":           {"internal/notify", "tasks", "cmd/enqueue"},
 }
 
 // dashboardMayName are the names of asynq that asynqmon's options need.
