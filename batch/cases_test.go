@@ -1,11 +1,9 @@
 package batch
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 )
@@ -46,46 +44,6 @@ func result(tb testing.TB, r Record) Result {
 	var res Result
 	must(tb, json.Unmarshal(r.JSON, &res))
 	return res
-}
-
-// Two attempts hold the same answered line: one whose lease ran out, and the
-// one that took it over. They finish at the same moment, 200 times.
-func TestCase36_TwoProcessesFinishTheSameLine(t *testing.T) {
-	b := setup(t)
-	other := on(b.rdb) // a process of its own, but for the clock
-	other.clock.t = b.clock.t.Add(61 * time.Second)
-	b.submit(t, "race", jsonl(200))
-	for _, ref := range b.release(t, "race", 200) {
-		first := b.begin(t, ref, "first", Granted)
-		other.begin(t, ref, "second", Granted)
-		errs := make([]error, 2)
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for i, s := range []struct {
-			*bundle
-			token string
-		}{{b, "first"}, {other, "second"}} {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				<-start
-				p := paid("openai/" + s.token)
-				errs[i] = s.Finish(context.Background(), Lease{ref, s.token}, p, Succeeded, answer(first.Line, p))
-			}()
-		}
-		close(start)
-		wg.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("%s: %v and %v; exactly one must win", ref, errs[0], errs[1])
-		}
-	}
-	st := b.status(t, "race")
-	if st.Succeeded != 200 || st.Calls != 400 || st.CostUSD != 400_000 || st.WastedUSD != 200_000 {
-		t.Fatalf("%+v", st)
-	}
-	if recs := b.records(t, "race"); len(recs) != 200 {
-		t.Fatalf("%d records", len(recs))
-	}
 }
 
 func TestCase37_AnswerAfterCancel(t *testing.T) {

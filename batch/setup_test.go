@@ -3,6 +3,7 @@ package batch
 import (
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if env := os.Getenv(racerEnv); env != "" {
+		if err := racer(env); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	// A line's life is longer than rapid's 30 steps; the flag is still the user's.
 	if err := flag.Set("rapid.steps", "60"); err != nil {
 		panic(err)

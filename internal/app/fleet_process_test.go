@@ -68,7 +68,7 @@ type upstream struct {
 	total  int
 }
 
-func newUpstream(t *testing.T) *upstream {
+func newUpstream(t testing.TB) *upstream {
 	u := &upstream{calls: map[string]int{}}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(u.Close)
@@ -119,7 +119,7 @@ func (u *upstream) counts() (total, probes int) {
 
 // fleet is a Redis, a provider and worker processes.
 type fleet struct {
-	t     *testing.T
+	t     testing.TB
 	redis *redistest.Server
 	up    *upstream
 	file  string
@@ -150,7 +150,7 @@ type fleetOptions struct {
 	cache                 time.Duration
 }
 
-func newFleet(t *testing.T, o fleetOptions, redisArgs ...string) *fleet {
+func newFleet(t testing.TB, o fleetOptions, redisArgs ...string) *fleet {
 	f := &fleet{t: t, redis: redistest.Start(t, redisArgs...), up: newUpstream(t)}
 	f.file = filepath.Join(t.TempDir(), "nightshift.yaml")
 	text := fmt.Sprintf(fleetConfig, f.redis.URL(), f.up.URL, f.up.URL, o.rungs, o.output, o.cache, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
@@ -243,6 +243,15 @@ func (f *fleet) done(id string, limit time.Duration) batch.Status {
 // onceEach fails unless every one of n lines has one result, that of its own.
 func (f *fleet) onceEach(id string, n int) {
 	f.t.Helper()
+	f.recordEach(id, n, func(r batch.Result) bool {
+		want := "answer to line " + strings.TrimPrefix(r.CustomID, "c")
+		return r.Response != nil && bytes.Contains(r.Response.Body, []byte(`"`+want+`"`))
+	})
+}
+
+// recordEach fails unless every one of n lines has one result, a right one.
+func (f *fleet) recordEach(id string, n int, right func(batch.Result) bool) {
+	f.t.Helper()
 	seen := map[string]bool{}
 	_, err := f.conn.Batches.Results(context.Background(), id, 0, func(rec batch.Record) error {
 		var r batch.Result
@@ -253,8 +262,7 @@ func (f *fleet) onceEach(id string, n int) {
 			f.t.Errorf("%s has two results", r.CustomID)
 		}
 		seen[r.CustomID] = true
-		want := "answer to line " + strings.TrimPrefix(r.CustomID, "c")
-		if r.Response == nil || !bytes.Contains(r.Response.Body, []byte(`"`+want+`"`)) {
+		if !right(r) {
 			f.t.Errorf("%s: not its own answer: %s", r.CustomID, rec.JSON)
 		}
 		return nil

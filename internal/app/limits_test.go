@@ -44,8 +44,8 @@ type limited struct {
 	sim *sim.Server
 }
 
-func newLimited(t *testing.T, o limitedOptions) *limited {
-	l := &limited{fleet: &fleet{t: t, redis: redistest.Start(t)}, sim: sim.New(sim.Script{Default: o.behaviour}, sim.Options{})}
+func newLimited(t testing.TB, o limitedOptions, redisArgs ...string) *limited {
+	l := &limited{fleet: &fleet{t: t, redis: redistest.Start(t, redisArgs...)}, sim: sim.New(sim.Script{Default: o.behaviour}, sim.Options{})}
 	if err := l.sim.Start("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
