@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,6 +103,40 @@ func parseEnded(text string) (e ended, err error) {
 		return ended{}, fmt.Errorf("the log's entry %q is damaged", text)
 	}
 	return e, nil
+}
+
+// Record returns the record of one line; ErrNotFound: it has none.
+func (s *Redis) Record(ctx context.Context, id string, line int64) (Record, error) {
+	d, err := s.description(ctx, id)
+	if err == nil {
+		r := recordReader{s: s, d: d}
+		var records []*Record
+		if records, err = r.read(ctx, []int64{line}); err == nil {
+			if records[0] != nil {
+				return *records[0], nil
+			}
+			err = ErrNotFound
+		}
+	}
+	return Record{}, fmt.Errorf("read result of %s: %w", Ref{Batch: id, Line: line}, err)
+}
+
+// PlaceOf returns where the end of a line's generation stands among the ends of the
+// batch's lines; -1: not from the given place on.
+func (s *Redis) PlaceOf(ctx context.Context, id string, line int64, generation int, from int64) (int64, error) {
+	for {
+		entries, err := s.log(ctx, id, from, orderPage)
+		if err != nil {
+			return 0, fmt.Errorf("read results of %s: %w", id, err)
+		}
+		if i := slices.Index(entries, ended{line, generation}); i >= 0 {
+			return from + int64(i), nil
+		}
+		if len(entries) == 0 {
+			return -1, nil
+		}
+		from += int64(len(entries))
+	}
 }
 
 // read returns the records of the first of the lines, as many as fit into a page

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -61,6 +62,33 @@ func TestResults_OfLinesThatWereRetried(t *testing.T) {
 	}
 	if all, _ = b.seen(t, "b", 2); cmp.Diff(want[1:], all) != "" {
 		t.Fatal(cmp.Diff(want[1:], all))
+	}
+}
+
+func TestPlaceOfAndRecord(t *testing.T) {
+	b := setup(t)
+	b.submit(t, "b", jsonl(4))
+	refs := b.release(t, "b", 3)
+	b.end(t, refs[2], Failed)
+	b.end(t, refs[0], Succeeded)
+	must(t, b.retry(t, Ref{"b", 3, 1}, 0))
+	b.end(t, Ref{"b", 3, 1}, Succeeded)
+	for _, c := range []struct {
+		line       int64
+		generation int
+		from, want int64
+	}{{3, 0, 0, 0}, {1, 0, 0, 1}, {3, 1, 0, 2}, {3, 1, 2, 2}, {3, 0, 1, -1}, {2, 0, 0, -1}} {
+		if got, err := b.PlaceOf(t.Context(), "b", c.line, c.generation, c.from); got != c.want || err != nil {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+	if r, err := b.Record(t.Context(), "b", 3); err != nil || r.Generation != 1 || result(t, r).CustomID != "r3" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, line := range []int64{2, 9} {
+		if _, err := b.Record(t.Context(), "b", line); !errors.Is(err, ErrNotFound) {
+			t.Errorf("line %d without a record: %v", line, err)
+		}
 	}
 }
 

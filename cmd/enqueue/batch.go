@@ -20,6 +20,7 @@ type batchFlags struct {
 	intent
 	id    string
 	again bool
+	wait  bool
 }
 
 // ignoreModelHelp is the help of --ignore-model.
@@ -43,6 +44,7 @@ func (p *program) batchCommand() *cobra.Command {
 	c.Flags().StringVar(&f.terms.budget, "budget", "", "the most that the batch may cost, in `USD`; lines that it does not pay for fail")
 	c.Flags().Int64Var(&f.terms.allowance, "allowance", 0, allowanceHelp+"; on record with who granted it")
 	c.Flags().BoolVar(&f.again, "again", false, "submit the same content once more")
+	c.Flags().BoolVar(&f.wait, "wait", false, "show the progress until the batch is done; exit codes as those of watch")
 	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
 	return c
 }
@@ -83,6 +85,9 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 		return p.notSubmitted(ctx, err, d.ID, file)
 	}
 	fmt.Fprintln(p.Out, d.ID)
+	if f.wait {
+		return p.await(ctx, conn, d.ID)
+	}
 	return nil
 }
 

@@ -13,12 +13,15 @@ import (
 
 // resultLine is what a run needs to know of a line of results.
 type resultLine struct {
+	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
 	Response *struct {
 		StatusCode int `json:"status_code"`
 	} `json:"response"`
 	Error      *batch.ResultError `json:"error"`
 	Nightshift *struct {
+		Line       int64        `json:"line"`
+		Generation int          `json:"generation"`
 		Request    string       `json:"request"`
 		Rehearsal  bool         `json:"rehearsal"`
 		Degraded   bool         `json:"degraded"`

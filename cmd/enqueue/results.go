@@ -14,12 +14,22 @@ import (
 	"nightshift/internal/cli"
 )
 
+// resultFlags say which results go where, and when.
+type resultFlags struct {
+	out, errors     string
+	follow, ordered bool
+}
+
 func (p *program) resultsCommand() *cobra.Command {
-	var out string
+	var f resultFlags
 	c := &cobra.Command{
 		Use: "results BATCH", Short: "print the results of a batch, one a line", Args: cli.Args,
-		Long: "Prints one JSON object for every line that is finished, in the order in which they finished. It can be used while the batch runs: then it prints what there is, says how much is missing, and the exit code is 0. Once the batch is done, the exit code is 3 where some lines failed, expired or were cancelled; they have a result too.",
+		Long: "Prints one JSON object for every line that is finished, in the order in which they finished. It can be used while the batch runs: then it prints what there is, says how much is missing, and the exit code is 0. Once the batch is done, the exit code is 3 where some lines failed, expired or were cancelled; they have a result too.\n\n" +
+			"--follow prints each result as its line finishes, until the batch is done. Files are appended to then, and the same command again goes on where they end; a file that holds other results is refused. Ending it (^C, exit code 130) ends nothing else, and a restart of Redis is waited for.",
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			conn, err := p.connect(c.Context())
 			if err != nil {
 				return err
@@ -29,51 +39,100 @@ func (p *program) resultsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := p.writeResults(c.Context(), conn, s.ID, out)
-			if err != nil {
-				return err
+			if f.follow {
+				return p.followResults(c.Context(), conn, s, f)
 			}
-			if n < s.Total {
-				p.Say("%d of %s so far; %s is %s", n, cli.Count(s.Total, "result"), s.ID, s.State)
-				return nil
-			}
-			// The state anew: the last lines may have ended since.
-			if s, err = lookUp(c.Context(), conn, s.ID); err != nil {
-				return err
-			}
-			err = outcomesOf(s).verdict()
-			if err != nil {
-				p.Say("%s: %s", s.ID, lineCounts(s))
-			}
-			return err
+			return p.printResults(c.Context(), conn, s, f)
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, all or nothing, in place of standard output")
+	c.Flags().StringVarP(&f.out, "output", "o", "-", "write to `FILE`, all or nothing, in place of standard output")
+	c.Flags().StringVar(&f.errors, "errors", "", "write every result that is no answer (not 2xx) to `FILE`, and only the others where -o says")
+	c.Flags().BoolVar(&f.follow, "follow", false, "go on until the batch is done; files are appended to")
+	c.Flags().BoolVar(&f.ordered, "ordered", false, "in the order of the lines' numbers; with --follow, each line waits for those before it")
 	return c
 }
 
-// writeResults writes what is finished and returns how many lines that is.
-func (p *program) writeResults(ctx context.Context, conn *app.Conn, id, out string) (n int64, err error) {
-	if out == "" || out == "-" {
-		return copyResults(ctx, conn, id, p.Out)
+func (f *resultFlags) check() error {
+	if f.out == "" {
+		f.out = "-"
 	}
-	err = writeFile(out, func(w io.Writer) error {
-		n, err = copyResults(ctx, conn, id, w)
+	if f.errors != "" && sameFile(f.out, f.errors) {
+		return cli.Usage("name two files, or leave --errors out", "-o and --errors are both %s", nameOf(f.out))
+	}
+	return nil
+}
+
+// names are where results go: all, or those that succeeded and the rest.
+func (f *resultFlags) names() []string {
+	if f.errors == "" {
+		return []string{f.out}
+	}
+	return []string{f.out, f.errors}
+}
+
+// printResults writes what is finished.
+func (p *program) printResults(ctx context.Context, conn *app.Conn, s batch.Status, f resultFlags) error {
+	var n int64
+	err := writeFiles(f.names(), p.Out, func(w []io.Writer) (err error) {
+		n, err = copyResults(ctx, conn, s.ID, f.ordered, w)
 		return err
 	})
-	return n, err
+	if err != nil {
+		return err
+	}
+	// The state anew: the last lines may have ended since.
+	if s, err = lookUp(ctx, conn, s.ID); err != nil {
+		return err
+	}
+	if n < s.Total || s.State != batch.Done {
+		p.Say("%d of %s so far; %s is %s", n, cli.Count(s.Total, "result"), s.ID, s.State)
+		return nil
+	}
+	return p.allDone(s)
+}
+
+// allDone is how the results of a batch that is done end.
+func (p *program) allDone(s batch.Status) error {
+	err := outcomesOf(s).verdict()
+	if err != nil {
+		p.Say("%s: %s", s.ID, lineCounts(s))
+	}
+	return err
+}
+
+// place is which of the writers a record is for: the last has those that did not
+// succeed.
+func place(r batch.Record, writers int) int {
+	if r.Outcome == batch.Succeeded {
+		return 0
+	}
+	return writers - 1
 }
 
 // copyResults streams all records; memory stays flat.
-func copyResults(ctx context.Context, conn *app.Conn, id string, w io.Writer) (int64, error) {
-	buf := bufio.NewWriterSize(w, 64<<10)
-	var n int64
-	_, err := conn.Batches.Results(ctx, id, 0, func(r batch.Record) error {
+func copyResults(ctx context.Context, conn *app.Conn, id string, ordered bool, to []io.Writer) (n int64, err error) {
+	out := make([]*bufio.Writer, len(to))
+	for i, w := range to {
+		out[i] = bufio.NewWriterSize(w, 64<<10)
+	}
+	write := func(r batch.Record) error {
 		n++
-		if _, err := buf.Write(r.JSON); err != nil {
+		w := out[place(r, len(out))]
+		if _, err := w.Write(r.JSON); err != nil {
 			return fmt.Errorf("write result of line %d: %w", r.Line, err)
 		}
-		return buf.WriteByte('\n')
-	})
-	return n, errors.Join(err, buf.Flush())
+		return w.WriteByte('\n')
+	}
+	if ordered {
+		var o *batch.Order
+		if o, err = conn.Batches.Finished(ctx, id, 0); err == nil {
+			err = o.Read(ctx, true, write)
+		}
+	} else {
+		_, err = conn.Batches.Results(ctx, id, 0, write)
+	}
+	for _, w := range out {
+		err = errors.Join(err, w.Flush())
+	}
+	return n, err
 }

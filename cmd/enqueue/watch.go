@@ -18,25 +18,30 @@ const watchEvery = 500 * time.Millisecond
 func (p *program) watchCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch BATCH", Short: "show a batch's progress until it is done", Args: cli.Args,
-		Long: "Shows a batch's progress until it is done: a bar on a terminal, plain lines elsewhere. The exit code is 3 where some lines failed, expired or were cancelled. Ending it (^C, exit code 130) ends nothing else: the batch goes on.",
+		Long: "Shows a batch's progress until it is done: a bar on a terminal, plain lines elsewhere. The exit code is 3 where some lines failed, expired or were cancelled. Ending it (^C, exit code 130) ends nothing else: the batch goes on. A restart of Redis is waited for, for two minutes.",
 		RunE: func(c *cobra.Command, args []string) error {
 			conn, err := p.connect(c.Context())
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			s, err := p.watch(c.Context(), conn, args[0])
-			if err != nil && cli.Interrupted(c.Context()) {
-				p.Say("stopped watching; the batch goes on")
-				return cli.Exit(cli.ExitInterrupted)
-			}
-			if err != nil {
-				return err
-			}
-			p.Say("%s: %s; cost %s", s.ID, lineCounts(s), cost(s))
-			return outcomesOf(s).verdict()
+			return p.await(c.Context(), conn, args[0])
 		},
 	}
+}
+
+// await shows a batch's progress until it is done, and how it ended.
+func (p *program) await(ctx context.Context, conn *app.Conn, id string) error {
+	s, err := p.watch(ctx, conn, id)
+	if err != nil && cli.Interrupted(ctx) {
+		p.Say("stopped watching; the batch goes on")
+		return cli.Exit(cli.ExitInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	p.Say("%s: %s; cost %s", s.ID, lineCounts(s), cost(s))
+	return outcomesOf(s).verdict()
 }
 
 // watch shows a batch's progress until it is done, and returns its last status.
@@ -55,8 +60,8 @@ func (p *program) watch(ctx context.Context, conn *app.Conn, id string) (batch.S
 		if err := pause(ctx, watchEvery); err != nil {
 			return s, err
 		}
-		if s, err = lookUp(ctx, conn, id); err != nil {
-			return s, cli.Fail("the batch is as it was; the same command follows it again", err)
+		if s, err = p.statusOf(ctx, conn, id); err != nil {
+			return s, err
 		}
 	}
 }

@@ -80,20 +80,26 @@ func TestReasonsAreBrief(t *testing.T) {
 	}
 }
 
-// TestInterruptedWatchIsNoError: ending the command is how one stops looking.
-func TestInterruptedWatchIsNoError(t *testing.T) {
-	t.Parallel()
-	bin, err := exec.LookPath("enqueue") // this test binary, see TestMain
+// startedCommand is a command in a folder with a configuration and in.jsonl, on a Redis.
+type startedCommand struct {
+	*exec.Cmd
+	said *bufio.Reader // standard error
+}
+
+// starter returns what starts commands of this test binary on a Redis.
+func starter(t *testing.T, redis *redistest.Server) func(args ...string) startedCommand {
+	t.Helper()
+	bin, err := exec.LookPath("enqueue") // see TestMain
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, redis := t.TempDir(), redistest.Start(t)
+	dir := t.TempDir()
 	for name, text := range map[string]string{"nightshift.yaml": configuration("127.0.0.1:1"), "in.jsonl": `{"id":"a","prompt":"Hello"}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	start := func(args ...string) (*exec.Cmd, *bufio.Reader) {
+	return func(args ...string) startedCommand {
 		cmd := exec.Command(bin, append(args, "--redis", redis.URL())...)
 		cmd.Dir = dir
 		said, err := cmd.StderrPipe()
@@ -103,20 +109,40 @@ func TestInterruptedWatchIsNoError(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		return cmd, bufio.NewReader(said)
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return startedCommand{cmd, bufio.NewReader(said)}
 	}
-	submit, _ := start("batch", "--id", "night", "in.jsonl")
-	if err := submit.Wait(); err != nil {
+}
+
+// hears reads lines until one begins like that.
+func (c startedCommand) hears(t *testing.T, begin string) {
+	t.Helper()
+	for {
+		line, err := c.said.ReadString('\n')
+		if strings.HasPrefix(line, begin) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("it did not say %q: %v", begin, err)
+		}
+	}
+}
+
+// TestInterruptedWatchIsNoError: ending the command is how one stops looking.
+func TestInterruptedWatchIsNoError(t *testing.T) {
+	t.Parallel()
+	start := starter(t, redistest.Start(t))
+	if err := start("batch", "--id", "night", "in.jsonl").Wait(); err != nil {
 		t.Fatal(err)
 	}
-	cmd, said := start("watch", "night")
-	if line, err := said.ReadString('\n'); err != nil || line != "night 0/1 (0%) running\n" {
+	cmd := start("watch", "night")
+	if line, err := cmd.said.ReadString('\n'); err != nil || line != "night 0/1 (0%) running\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(said)
+	rest, err := io.ReadAll(cmd.said)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,5 +151,35 @@ func TestInterruptedWatchIsNoError(t *testing.T) {
 	}
 	if !strings.HasSuffix(string(rest), "stopped watching; the batch goes on\n") || strings.Contains(string(rest), "error") {
 		t.Errorf("it said %q", rest)
+	}
+}
+
+// TestFollowersOutliveARestartOfRedis: the batch does, so who waits for it need not
+// begin again.
+func TestFollowersOutliveARestartOfRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	start := starter(t, redis)
+	waiting := start("batch", "--id", "night", "in.jsonl", "--wait")
+	waiting.hears(t, "night 0/1")
+	watching := start("watch", "night")
+	watching.hears(t, "night 0/1")
+	redis.Kill()
+	all := []startedCommand{waiting, watching}
+	for _, cmd := range all {
+		cmd.hears(t, "redis does not answer; trying for 2m0s: ")
+	}
+	redis.Restart(t)
+	for _, cmd := range all {
+		cmd.hears(t, "redis answers again, after ")
+	}
+	for _, cmd := range all {
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		cmd.hears(t, "stopped watching; the batch goes on")
+		if code := exitCode(cmd.Wait()); code != 130 {
+			t.Errorf("%s: exit code %d, want 130", cmd.Args[1], code)
+		}
 	}
 }

@@ -28,6 +28,8 @@ type Conn struct {
 	Levels   []breaker.Key                      // of their parents, then of all models
 	Numbers  func(breaker.Key) breaker.Settings // of each of them
 	Fleet    *tasks.Fleet
+
+	state redis.UniversalClient
 }
 
 // pingLimit bounds the first answer of Redis: a person waits for it.
@@ -74,6 +76,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		Keys:    keys(cfg),
 		Levels:  levels(keys(cfg)),
 		Fleet:   tasks.NewFleet(state),
+		state:   state,
 	}
 	c.Breakers = breaker.NewRedis(soon, c.Numbers, breaker.WithLogger(log), breaker.OnTransition(func(t breaker.Transition) {
 		if h.transition != nil {
@@ -84,6 +87,16 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		}
 	}))
 	return c, nil
+}
+
+// Ping says whether Redis answers.
+func (c *Conn) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
+	if err := c.state.Ping(ctx).Err(); err != nil {
+		return noRedis{fmt.Errorf("reach redis at %s: %w", c.Config.Redis, err)}
+	}
+	return nil
 }
 
 // restartLimit bounds what a report that closes a breaker waits for the pace.
