@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"nightshift/internal/convoy"
 	"nightshift/provider"
 )
 
@@ -159,13 +160,19 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model)
 }
 
-// Rider adds commands to the pipeline that writes the end of an attempt, so that
-// they cost no round trip of their own. Each has its own reply and error; none
-// changes what becomes of the line. They may run though the write fails.
-type Rider func(p redis.Pipeliner)
+// Rider adds calls to the party that writes the end of an attempt, so that they
+// cost no round trip of their own. Each has its own answer and error; none changes
+// what becomes of the line. They may run though the write fails.
+type Rider func(p *convoy.Party)
 
 func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, l Lease, riders []Rider, args ...any) error {
-	code, err := s.runWith(ctx, script, []string{metaKey(l.Ref.Batch)}, riders, args).Int()
+	var p convoy.Party
+	for _, ride := range riders {
+		ride(&p)
+	}
+	answer := p.Add(convoy.Call{Script: script, Keys: []string{metaKey(l.Ref.Batch)}, Own: args, Alone: true})
+	s.ends.Send(ctx, &p)
+	code, err := answer.Int()
 	if err == nil {
 		switch code {
 		case attemptDone:
@@ -177,24 +184,6 @@ func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, 
 		}
 	}
 	return fmt.Errorf("%s %s: %w", verb, l.Ref, err)
-}
-
-// runWith runs a script, with riders in one pipeline. Where Redis does not know
-// the script, it is sent again, alone: the riders have run.
-func (s *Redis) runWith(ctx context.Context, script *redis.Script, keys []string, riders []Rider, args []any) *redis.Cmd {
-	if len(riders) == 0 {
-		return script.Run(ctx, s.rdb, keys, args...)
-	}
-	p := s.rdb.Pipeline()
-	for _, ride := range riders {
-		ride(p)
-	}
-	cmd := script.EvalSha(ctx, p, keys, args...)
-	_, _ = p.Exec(ctx) // every command has its own error
-	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		return script.Run(ctx, s.rdb, keys, args...)
-	}
-	return cmd
 }
 
 // Renew renews leases, also expired ones that nobody took; the returned ones

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"nightshift/internal/convoy"
 	"nightshift/internal/packer"
 )
 
@@ -51,6 +52,7 @@ type Redis struct {
 	rdb     redis.UniversalClient
 	opt     Options
 	scripts scripts
+	ends    *convoy.Convoy // of attempts' ends
 	packer  packer.Packer
 	cache   *chunkCache
 }
@@ -58,7 +60,10 @@ type Redis struct {
 // NewRedis returns a store that uses the client, which stays the caller's.
 func NewRedis(rdb redis.UniversalClient, opt Options) *Redis {
 	opt = opt.withDefaults()
-	return &Redis{rdb: rdb, opt: opt, scripts: loadScripts(), packer: packer.New(maxDecoded), cache: newChunkCache(opt.CacheBytes)}
+	return &Redis{
+		rdb: rdb, opt: opt, scripts: loadScripts(), ends: convoy.New(rdb),
+		packer: packer.New(maxDecoded), cache: newChunkCache(opt.CacheBytes),
+	}
 }
 
 // The keys that are not of one batch.

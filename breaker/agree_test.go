@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"nightshift/internal/convoy"
 	"nightshift/internal/redistest"
 )
 
@@ -37,13 +38,33 @@ func (s *scripted) live(moves []move) error {
 	if err := s.rdb.FlushDB(context.Background()).Err(); err != nil {
 		return err
 	}
-	return s.play(moves, s.move)
+	for len(moves) > 0 {
+		some := crowd(moves)
+		s.at = &some[0]
+		if err := s.move(some); err != nil {
+			return fmt.Errorf("step %d %+v, of %d together: %w", s.at.step, s.at.do, len(some), err)
+		}
+		moves = moves[len(some):]
+	}
+	return nil
 }
 
-func (s *scripted) move(m *move) error {
+// crowd is the first moves that one script makes.
+func crowd(moves []move) []move {
+	n, m := 1, &moves[0]
+	for n < len(moves) && m.op != nil && moves[n].op != nil && moves[n].op.Kind == m.op.Kind &&
+		(m.op.Kind == OpAdmit || m.op.Kind == OpReport) &&
+		moves[n].key == m.key && moves[n].now == m.now && moves[n].settings == m.settings {
+		n++
+	}
+	return moves[:n]
+}
+
+func (s *scripted) move(some []move) error {
+	m := &some[0]
 	switch {
 	case m.op != nil:
-		return s.apply(m)
+		return s.apply(some)
 	case m.lose != nil:
 		return s.rdb.Del(context.Background(), breakerKey(*m.lose)).Err()
 	}
@@ -58,16 +79,25 @@ func differ[T any](what string, want, got T, opts ...cmp.Option) error {
 	return nil
 }
 
-// apply runs one operation and compares the reply and both records.
-func (s *scripted) apply(m *move) error {
-	got, err := s.do(context.Background(), m.key, m.op)
-	if err != nil {
-		return err
+// apply runs operations in one call and compares the answers, and both records
+// after the last.
+func (s *scripted) apply(some []move) error {
+	var party convoy.Party
+	var answers []*convoy.Answer
+	for i := range some {
+		answers = append(answers, party.Add(s.call(some[i].key, some[i].op)))
 	}
-	if m.reply != got {
-		return differ("replies differ", m.reply, got)
+	convoy.New(s.rdb).Send(context.Background(), &party)
+	for i, answer := range answers {
+		got, err := s.heard(some[i].key, answer)
+		if err != nil {
+			return err
+		}
+		if some[i].reply != got {
+			return differ(fmt.Sprintf("answers to %d of %d differ", i+1, len(some)), some[i].reply, got)
+		}
 	}
-	return s.compare(m)
+	return s.compare(&some[len(some)-1])
 }
 
 // compare holds the records, their places in the due set and their lives in

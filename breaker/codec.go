@@ -34,8 +34,26 @@ func encodeOutput(v OutputVerdict) string {
 // scopes are the levels by the scripts' numbers.
 var scopes = [...]Scope{"", ScopeModel, ScopeParent}
 
-// decodeReply reads the reply of a script (see record.lua).
-func decodeReply(raw []any) (Reply, error) {
+// decodeReply reads a script's answer to a call: a code by itself, the epochs of a
+// call that is let through (see closed.lua), or all of it (see record.lua).
+func decodeReply(answer any) (Reply, error) {
+	raw, _ := answer.([]any)
+	code, ok := answer.(int64)
+	if ok {
+		return Reply{Code: Code(code)}, nil
+	}
+	if len(raw) == 2 {
+		epoch, ok1 := raw[0].(int64)
+		parent, ok2 := raw[1].(int64)
+		if ok1 && ok2 {
+			return Reply{Code: Granted, Epoch: epoch, ParentEpoch: parent}, nil
+		}
+	}
+	return decodeAll(raw)
+}
+
+// decodeAll reads all that an answer can say.
+func decodeAll(raw []any) (Reply, error) {
 	const numbers, texts = 8, 8
 	if len(raw) != numbers+texts {
 		return Reply{}, fmt.Errorf("script replied %d fields, not %d", len(raw), numbers+texts)

@@ -17,7 +17,7 @@ func do(later time.Duration, what string, o Outcome) step {
 
 // directed are trials of what random ones seldom come to.
 func directed() []trial {
-	return slices.Concat(ofManyCalls(), ofResults(), ofProbes(), ofParents(), ofOperators())
+	return slices.Concat(ofManyCalls(), ofResults(), ofLateResults(), ofTwoProbes(), ofProbes(), ofParents(), ofOperators())
 }
 
 // ofManyCalls are about how many tickets and verdicts are kept.
@@ -34,6 +34,29 @@ func ofManyCalls() []trial {
 		judged.Steps = append(judged.Steps, step{Do: "call", Report: Report{Output: []OutputVerdict{ValidOutput, InvalidOutput}[i%2]}})
 	}
 	return []trial{remembered, judged}
+}
+
+// ofLateResults are of calls from before a level's last transition.
+func ofLateResults() (all []trial) {
+	for pick := range 2 { // of the model, of the parent
+		all = append(all, trial{Settings: both(Settings{}), Steps: []step{
+			do(0, "admit", None), {Do: "force", Pick: 3 * pick, Force: Force{Action: ForceReset}}, do(0, "report last", Success),
+		}})
+	}
+	return all
+}
+
+// ofTwoProbes are half-open with a lease of 5 s and one that ends later.
+func ofTwoProbes() []trial {
+	begin := []step{
+		do(0, "call", Failure), do(0, "admit", None), do(30*time.Second, "probe", None), do(5*time.Second, "probe", None),
+	}
+	waits := step{Do: "report probe", Later: time.Second, Report: Report{Outcome: Failure, RetryAfter: 4 * time.Minute}}
+	settings := both(Settings{Window: 1, Probes: 2})
+	return []trial{
+		{Settings: settings, Steps: slices.Concat(begin, []step{do(time.Second, "admit", None)})},
+		{Settings: settings, Steps: slices.Concat(begin, []step{waits, do(-time.Hour, "admit", None)})},
+	}
 }
 
 // ofResults are about the ring and about which reports count.

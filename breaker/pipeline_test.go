@@ -7,58 +7,48 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"nightshift/internal/convoy"
 	"nightshift/internal/redistest"
 )
 
-// inPipelines is a store whose admissions and reports ride in pipelines of
-// others, with a memory that follows, as a gate has it.
+// inPipelines is a store whose admissions and reports ride in parties of others,
+// with a memory that follows, as a gate has it.
 type inPipelines struct {
 	*Redis
 	memory *Fallback
 }
 
-// ride sends what is put into a pipeline, twice where Redis lacks the scripts.
-func (s inPipelines) ride(ctx context.Context, put func(redis.Pipeliner) func() error) error {
-	for {
-		p := s.rdb.Pipeline()
-		p.Ping(ctx) // of another
-		answer := put(p)
-		_, _ = p.Exec(ctx)
-		err := answer()
-		if !redis.HasErrorPrefix(err, "NOSCRIPT") {
-			return err
-		}
-		if err := s.Load(ctx); err != nil {
-			return err
-		}
-	}
+// ride sends what is put into a party.
+func (s inPipelines) ride(ctx context.Context, put func(*convoy.Party) func() error) error {
+	var p convoy.Party
+	answer := put(&p)
+	convoy.New(s.rdb).Send(ctx, &p)
+	return answer()
 }
 
 func (s inPipelines) Admit(ctx context.Context, key Key, opts ...AdmitOption) (t Ticket, err error) {
-	err = s.ride(ctx, func(p redis.Pipeliner) func() error {
-		answer := s.AdmitIn(ctx, p, key, opts...)
+	err = s.ride(ctx, func(p *convoy.Party) func() error {
+		answer := s.AdmitIn(p, key, opts...)
 		return func() (err error) { t, err = answer(); return err }
 	})
 	return s.memory.Heard(key, t, err)
 }
 
 func (s inPipelines) Report(ctx context.Context, t Ticket, r Report) error {
-	err := s.ride(ctx, func(p redis.Pipeliner) func() error { return s.ReportIn(ctx, p, t, r) })
+	err := s.ride(ctx, func(p *convoy.Party) func() error { return s.ReportIn(p, t, r) })
 	return errors.Join(err, s.memory.Told(ctx, t, r, err == nil))
 }
 
 func (s inPipelines) Release(ctx context.Context, t Ticket) error {
-	return s.ride(ctx, func(p redis.Pipeliner) func() error { return s.ReleaseIn(ctx, p, t) })
+	return s.ride(ctx, func(p *convoy.Party) func() error { return s.ReleaseIn(p, t) })
 }
 
-func TestAPipelineThatNeverRanIsNoDecision(t *testing.T) {
+func TestAPartyThatWasNeverSentIsNoDecision(t *testing.T) {
 	b := &bundle{T: t, settings: Settings{}.WithDefaults(), now: time.UnixMilli(1_750_000_000_000), key: Key{Provider: "p", Model: "p/m"}}
 	r := b.onRedis(redistest.Client(t))
-	p := r.rdb.Pipeline()
-	admitted := r.AdmitIn(t.Context(), p, b.key)
-	reported := r.ReportIn(t.Context(), p, Ticket{Key: b.key, ID: 1}, Report{Outcome: Failure})
+	var p convoy.Party
+	admitted := r.AdmitIn(&p, b.key)
+	reported := r.ReportIn(&p, Ticket{Key: b.key, ID: 1}, Report{Outcome: Failure})
 	var open *OpenError
 	if _, err := admitted(); err == nil || errors.As(err, &open) {
 		t.Errorf("admitted: %v", err)
@@ -68,12 +58,12 @@ func TestAPipelineThatNeverRanIsNoDecision(t *testing.T) {
 	}
 }
 
-func TestAKeyWithoutAModelPutsNothingIntoAPipeline(t *testing.T) {
+func TestAKeyWithoutAModelPutsNothingIntoAParty(t *testing.T) {
 	b := &bundle{T: t, settings: Settings{}.WithDefaults()}
 	r := b.onRedis(redistest.Client(t))
-	p := r.rdb.Pipeline()
-	if _, err := r.AdmitIn(t.Context(), p, Key{Provider: "p"})(); !errors.Is(err, ErrNoModel) || p.Len() != 0 {
-		t.Errorf("%d commands, %v", p.Len(), err)
+	var p convoy.Party
+	if _, err := r.AdmitIn(&p, Key{Provider: "p"})(); !errors.Is(err, ErrNoModel) || p.Len() != 0 {
+		t.Errorf("%d calls, %v", p.Len(), err)
 	}
 }
 

@@ -7,9 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"nightshift/internal/convoy"
 )
 
 // The scripts; record.lua stands before those that change a breaker, and
@@ -39,6 +42,7 @@ type Redis struct {
 	rdb      redis.UniversalClient
 	settings func(Key) Settings
 	notify   *notifier
+	kept     sync.Map // *shared, by Key
 
 	admit, report, operate, due *redis.Script
 	now                         func() string // "": the server's clock; tests set it
@@ -190,37 +194,30 @@ func (r *Redis) List(ctx context.Context, keys []Key) ([]Status, error) {
 
 // do runs the operation's script, then tells of the transitions it made.
 func (r *Redis) do(ctx context.Context, key Key, op *Op) (Reply, error) {
-	c := r.command(key, op)
-	return r.heard(key, c.script.Run(ctx, r.rdb, c.keys, c.args...))
+	return r.heard(key, convoy.Run(ctx, r.rdb, r.call(key, op)))
 }
 
-// command is a script with what it takes.
-type command struct {
-	script *redis.Script
-	keys   []string
-	args   []any
-}
-
-// command is the operation's script.
-func (r *Redis) command(key Key, op *Op) command {
-	s := Levels{Model: r.settings(key).WithDefaults(), Parent: r.settings(key.Parent()).WithDefaults()}
-	script, args := r.admit, r.args(key, op, &s)
+// call is the operation's call of a script.
+func (r *Redis) call(key Key, op *Op) convoy.Call {
+	sh := r.shared(key)
+	c := convoy.Call{Script: r.admit, Keys: sh.keys, Shared: sh.admit}
 	switch op.Kind {
 	case OpReport, OpRelease:
-		script = r.report
-		args = append(args, autoStale.Milliseconds(), autoStaleMax.Milliseconds(), encodeTag(modelTag(op.Model)), encodeOutput(op.Report.Output))
-		args = appendReport(args, op.Epoch, op.evidence(ScopeModel, &s.Model), &s.Model)
-		args = appendReport(args, op.ParentEpoch, op.evidence(ScopeParent, &s.Parent), &s.Parent)
+		c.Script, c.Shared = r.report, sh.report
+		c.Own = append(make([]any, 0, 9), encodeID(op.ID), op.mode(), encodeOutput(op.Report.Output))
+		c.Own = appendEvidence(c.Own, op.Epoch, op.evidence(ScopeModel, &sh.levels.Model))
+		c.Own = appendEvidence(c.Own, op.ParentEpoch, op.evidence(ScopeParent, &sh.levels.Parent))
 	case OpForce:
-		script = r.operate
-		args = appendForce(args, op, &s)
+		c.Script, c.Alone, c.Own = r.operate, true, forceArgs(op, &sh.levels)
+	default:
+		c.Own = []any{encodeID(op.ID), op.mode()}
 	}
-	return command{script, []string{breakerKey(key), breakerKey(key.Parent()), dueKey(key.Provider)}, args}
+	return c
 }
 
-// heard reads a script's reply, and tells of the transitions that it made.
-func (r *Redis) heard(key Key, c *redis.Cmd) (Reply, error) {
-	raw, err := c.Slice()
+// heard reads a script's answer, and tells of the transitions that it made.
+func (r *Redis) heard(key Key, answer *convoy.Answer) (Reply, error) {
+	raw, err := answer.Result()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -235,12 +232,30 @@ func (r *Redis) heard(key Key, c *redis.Cmd) (Reply, error) {
 	return reply, nil
 }
 
-// args are those of record.lua.
-func (r *Redis) args(key Key, op *Op, s *Levels) []any {
-	args := make([]any, 0, 48)
-	args = append(args, r.now(), encodeID(op.ID), op.mode(), key.Model)
-	args = appendSettings(args, dueMember(key), &s.Model)
-	return appendSettings(args, dueMember(key.Parent()), &s.Parent)
+// shared is what all calls to a model have in common, made once for settings that
+// stay, and a time of a test.
+type shared struct {
+	levels        Levels
+	now           string
+	keys          []string
+	admit, report []any
+}
+
+func (r *Redis) shared(key Key) *shared {
+	levels, now := Levels{Model: r.settings(key).WithDefaults(), Parent: r.settings(key.Parent()).WithDefaults()}, r.now()
+	if v, ok := r.kept.Load(key); ok && v.(*shared).levels == levels && v.(*shared).now == now {
+		return v.(*shared)
+	}
+	sh := &shared{levels: levels, now: now, keys: []string{breakerKey(key), breakerKey(key.Parent()), dueKey(key.Provider)}}
+	sh.admit = append(make([]any, 0, 18), now, key.Model)
+	sh.admit = appendSettings(sh.admit, dueMember(key), &levels.Model)
+	sh.admit = appendSettings(sh.admit, dueMember(key.Parent()), &levels.Parent)
+	sh.report = append(make([]any, 0, 33), sh.admit...)
+	sh.report = append(sh.report, autoStale.Milliseconds(), autoStaleMax.Milliseconds(), encodeTag(modelTag(key.Model)))
+	sh.report = appendOutcomes(sh.report, &levels.Model)
+	sh.report = appendOutcomes(sh.report, &levels.Parent)
+	r.kept.Store(key, sh)
+	return sh
 }
 
 // mode is the script's word for what is admitted or reported.
@@ -261,20 +276,28 @@ func appendSettings(args []any, member string, s *Settings) []any {
 		s.wantedFor(), s.Probes, s.ProbeSuccesses, flag(s.TaskProbes))
 }
 
-// appendReport adds what report.lua takes of one level.
-func appendReport(args []any, epoch int64, e evidence, s *Settings) []any {
-	return append(args, epoch, int(e.outcome), flag(e.hard), flag(e.unfit), e.reason, e.wait,
-		s.Window, s.Failures, s.MinResults, s.Stale.Milliseconds(), s.Cooldown.Milliseconds(), s.remembered())
+// appendOutcomes adds the settings that reports go by.
+func appendOutcomes(args []any, s *Settings) []any {
+	return append(args, s.Window, s.Failures, s.MinResults, s.Stale.Milliseconds(), s.Cooldown.Milliseconds(), s.remembered())
 }
 
-// appendForce adds what force.lua takes.
-func appendForce(args []any, op *Op, s *Levels) []any {
+// appendEvidence adds what report.lua takes of one level.
+func appendEvidence(args []any, epoch int64, e evidence) []any {
+	more := ""
+	if e.hard || e.unfit || e.wait != 0 || e.reason != "" {
+		more = fmt.Sprintf("%d %d %d %s", flag(e.hard), flag(e.unfit), e.wait, e.reason)
+	}
+	return append(args, epoch, int(e.outcome), more)
+}
+
+// forceArgs are what force.lua takes.
+func forceArgs(op *Op, s *Levels) []any {
 	scope, level := 1, &s.Model
 	if op.Scope == ScopeParent {
 		scope, level = 2, &s.Parent
 	}
 	hold := op.Force.hold(0)
-	return append(args, scope, string(op.Force.Action), hold.Until, op.Force.by(), op.Force.reason(), level.Cooldown.Milliseconds())
+	return []any{scope, string(op.Force.Action), hold.Until, op.Force.by(), op.Force.reason(), level.Cooldown.Milliseconds()}
 }
 
 func flag(b bool) int {

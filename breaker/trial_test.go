@@ -63,7 +63,7 @@ func genStep(t *rapid.T) step {
 		Do: rapid.SampledFrom([]string{
 			"call", "call", "call", "call", "call", "admit", "admit", "admit no probe", "admit again", "probe", "probe", "turn", "turn", "turn", "probe again",
 			"report", "report", "report last", "report last", "report probe", "report probe", "report probe", "report old",
-			"release", "due", "list", "settings", "lose", "force", "fail all", "fail all",
+			"release", "due", "list", "settings", "lose", "force", "fail all", "fail all", "crowd", "crowd", "crowd",
 		}).Draw(t, "do"),
 		Model:  rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "model"),
 		Pick:   rapid.IntRange(0, 1000).Draw(t, "pick"),
@@ -213,6 +213,8 @@ func (p *recorder) run(st step, settings []Levels) error {
 				return err
 			}
 		}
+	case "crowd":
+		return p.crowd(st)
 	case "report":
 		return p.end(OpReport, p.tickets, st.Pick, st.Report)
 	case "report last":
@@ -281,6 +283,28 @@ func (p *recorder) call(st step) error {
 		return err
 	}
 	return p.end(OpReport, p.tickets, len(p.tickets)-1, st.Report)
+}
+
+// crowd admits several calls at once, and then most of them succeed; the picked
+// ones end otherwise, and one of them is told twice.
+func (p *recorder) crowd(st step) error {
+	first := len(p.tickets)
+	for range 2 + st.Pick%4 {
+		if err := p.admit(Op{Kind: OpAdmit, ID: p.nextID(), NoProbe: st.Pick%5 == 0}); err != nil {
+			return err
+		}
+	}
+	admitted := p.tickets[first:]
+	for i := range len(admitted) + st.Pick%2 {
+		rep := Report{Outcome: Success, Output: st.Report.Output}
+		if st.Pick>>i&3 == 3 {
+			rep = st.Report
+		}
+		if err := p.end(OpReport, admitted, i, rep); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *recorder) nextID() uint64 {

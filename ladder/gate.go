@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"nightshift/breaker"
+	"nightshift/internal/convoy"
 	"nightshift/limit"
 	"nightshift/provider"
 )
@@ -27,10 +26,9 @@ type Gate interface {
 	// Leave says what became of a call, and returns for how long a rate limit
 	// parked its model. It is idempotent.
 	Leave(ctx context.Context, p Pass, x Exit) (parked time.Duration, err error)
-	// LeaveIn is Leave in the pipeline of another. After its Exec, or in place of
-	// it, done must be called once: what the pipeline did not bring, it tells by
-	// itself.
-	LeaveIn(ctx context.Context, pipe redis.Pipeliner, p Pass, x Exit) (done func() error)
+	// LeaveIn is Leave in the party of another. After that was sent, or in place of
+	// it, done must be called once: what the party did not bring, it tells by itself.
+	LeaveIn(ctx context.Context, party *convoy.Party, p Pass, x Exit) (done func() error)
 	// GiveUp gives back the place of an entry that is not asked for again.
 	GiveUp(ctx context.Context, e Entry) error
 	// Send counts a probe of ours before it is sent; sent must be called after it,
@@ -100,7 +98,7 @@ var ErrAlone = errors.New("the shared stores cannot be asked, and the attempt ha
 func modelOf(k breaker.Key) limit.Model { return limit.Model{Provider: k.Provider, Model: k.Model} }
 
 // Leaving is what an attempt's last call has yet to tell the gate. It rides in
-// the pipeline that ends the attempt. Its methods may be called of a nil one.
+// the party that ends the attempt. Its methods may be called of a nil one.
 type Leaving struct {
 	gate Gate
 	pass Pass
@@ -109,16 +107,16 @@ type Leaving struct {
 	warn func(error)
 }
 
-// Ride puts it into a pipeline, once: a pipeline after one that failed goes
-// without it, since Done tells what is untold.
-func (l *Leaving) Ride(pipe redis.Pipeliner) {
+// Ride puts it into a party, once: a party after one that failed goes without it,
+// since Done tells what is untold.
+func (l *Leaving) Ride(party *convoy.Party) {
 	if l != nil && l.done == nil {
-		l.done = l.gate.LeaveIn(context.Background(), pipe, l.pass, l.exit)
+		l.done = l.gate.LeaveIn(context.Background(), party, l.pass, l.exit)
 	}
 }
 
-// Done follows the pipeline's Exec, whatever became of it: what it did not bring
-// is told now. Without a ride it tells everything.
+// Done follows the party's way, whatever became of it: what it did not bring is
+// told now. Without a ride it tells everything.
 func (l *Leaving) Done() {
 	if l == nil {
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/breaker"
+	"nightshift/internal/convoy"
 	"nightshift/limit"
 )
 
@@ -86,9 +87,9 @@ func TestACallThatEndedKeepsNothingOfABudget(t *testing.T) {
 	ridden := func(send bool) func(*joint) {
 		return func(j *joint) {
 			l := &Leaving{gate: j.gate, pass: j.enter("one"), exit: passed(7), warn: func(err error) { j.Error(err) }}
-			pipe := j.rdb.Pipeline()
-			if l.Ride(pipe); send {
-				_, _ = pipe.Exec(j.Context())
+			var party convoy.Party
+			if l.Ride(&party); send {
+				convoy.New(j.rdb).Send(j.Context(), &party)
 			}
 			l.Done()
 		}

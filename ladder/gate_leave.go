@@ -7,53 +7,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"nightshift/breaker"
+	"nightshift/internal/convoy"
 	"nightshift/limit"
 )
 
-// rider puts one question into a pipeline and returns what reads its answer.
-type rider func(p redis.Pipeliner) (answer func() error)
+// rider adds one question to a party and returns what reads its answer.
+type rider func(p *convoy.Party) (answer func() error)
 
-// ride asks all in one round trip. Where Redis lacks scripts, they are loaded and
-// those questions are asked again, once.
-func (g *RedisGate) ride(ctx context.Context, riders []rider) error {
-	lacking, err := g.exec(ctx, riders)
-	if len(lacking) == 0 || err != nil {
-		return err
-	}
-	for _, load := range []func(context.Context) error{g.o.Breakers.Load, g.o.Pace.Load, g.o.Guard.Load} {
-		if err := load(ctx); err != nil {
-			return err
-		}
-	}
-	if lacking, err = g.exec(ctx, lacking); len(lacking) > 0 {
-		return errors.Join(err, errNoScript)
-	}
-	return err
-}
-
-var errNoScript = errors.New("redis does not keep the scripts that it loads")
-
-// exec returns the riders for which Redis has no script, and all other errors.
-func (g *RedisGate) exec(ctx context.Context, riders []rider) (lacking []rider, err error) {
-	p := g.o.Redis.Pipeline()
+// ride asks all in one round trip.
+func ride(ctx context.Context, c *convoy.Convoy, riders []rider) error {
+	var p convoy.Party
 	read := make([]func() error, len(riders))
 	for i, r := range riders {
-		read[i] = r(p)
+		read[i] = r(&p)
 	}
-	_, _ = p.Exec(ctx) // every command has its own error
+	c.Send(ctx, &p)
 	var errs []error
-	for i := range riders {
-		switch err := read[i](); {
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			lacking = append(lacking, riders[i])
-		case err != nil:
-			errs = append(errs, err)
-		}
+	for _, answer := range read {
+		errs = append(errs, answer())
 	}
-	return lacking, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // leaving is what the stores are told of one call.
@@ -67,29 +41,29 @@ type leaving struct {
 	settled func(told time.Duration, answered bool) time.Duration
 }
 
-func (g *RedisGate) leaving(ctx context.Context, p Pass, x Exit) *leaving {
+func (g *RedisGate) leaving(p Pass, x Exit) *leaving {
 	l := &leaving{g: g, pass: p, exit: x}
 	if x.Unsent {
-		l.riders = append(l.riders, g.cancel(p.entry)(ctx), g.refund(p.entry)(ctx))
+		l.riders = append(l.riders, g.cancel(p.entry), g.refund(p.entry))
 	} else {
 		m, ticket := p.entry.Ask.Model, p.entry.Ask.Ticket
 		var res limit.Result
 		res, l.settled = g.o.OwnPace.Leaving(m, ticket, x.Result)
-		l.riders = append(l.riders, func(pipe redis.Pipeliner) func() error {
-			answer := g.o.Pace.SettleIn(ctx, pipe, m, ticket, res)
+		l.riders = append(l.riders, func(party *convoy.Party) func() error {
+			answer := g.o.Pace.SettleIn(party, m, ticket, res)
 			return func() (err error) { l.parked, err = answer(); return err }
-		}, func(pipe redis.Pipeliner) func() error {
-			return g.o.Guard.SettleIn(ctx, pipe, p.entry.Charge, int64(x.USD))
+		}, func(party *convoy.Party) func() error {
+			return g.o.Guard.SettleIn(party, p.entry.Charge, int64(x.USD))
 		})
 	}
 	switch {
 	case x.Vouched:
 	case x.Report != nil:
-		l.riders = append(l.riders, func(pipe redis.Pipeliner) func() error {
-			return g.o.Breakers.ReportIn(ctx, pipe, p.Ticket, *x.Report)
+		l.riders = append(l.riders, func(party *convoy.Party) func() error {
+			return g.o.Breakers.ReportIn(party, p.Ticket, *x.Report)
 		})
 	default:
-		l.riders = append(l.riders, g.release(p.Ticket)(ctx))
+		l.riders = append(l.riders, g.release(p.Ticket))
 	}
 	return l
 }
@@ -118,9 +92,9 @@ func (l *leaving) told(ctx context.Context, answered bool) (parked time.Duration
 	return parked, errors.Join(errs...)
 }
 
-// send tells everything in a pipeline of its own.
+// send tells everything in a party of its own.
 func (l *leaving) send(ctx context.Context) (time.Duration, error) {
-	answered, err := l.g.o.Switch.Ask(ctx, func(ctx context.Context) error { return l.g.ride(ctx, l.riders) })
+	answered, err := l.g.o.Switch.Ask(ctx, func(ctx context.Context) error { return ride(ctx, l.g.out, l.riders) })
 	parked, own := l.told(ctx, answered)
 	return parked, errors.Join(err, own)
 }
@@ -130,18 +104,18 @@ func (g *RedisGate) Leave(ctx context.Context, p Pass, x Exit) (time.Duration, e
 	if p.lone {
 		return g.own.Leave(ctx, p, x)
 	}
-	return g.leaving(ctx, p, x).send(ctx)
+	return g.leaving(p, x).send(ctx)
 }
 
-// LeaveIn is Leave in the pipeline of another.
-func (g *RedisGate) LeaveIn(ctx context.Context, pipe redis.Pipeliner, p Pass, x Exit) (done func() error) {
+// LeaveIn is Leave in the party of another.
+func (g *RedisGate) LeaveIn(ctx context.Context, party *convoy.Party, p Pass, x Exit) (done func() error) {
 	if p.lone {
-		return g.own.LeaveIn(ctx, pipe, p, x)
+		return g.own.LeaveIn(ctx, party, p, x)
 	}
-	l := g.leaving(ctx, p, x)
+	l := g.leaving(p, x)
 	var read []func() error
 	for _, r := range l.riders {
-		read = append(read, r(pipe))
+		read = append(read, r(party))
 	}
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
@@ -157,27 +131,19 @@ func (g *RedisGate) LeaveIn(ctx context.Context, pipe redis.Pipeliner, p Pass, x
 	}
 }
 
-// gift is one thing that is given back.
-type gift func(ctx context.Context) rider
+// gift is a rider that gives one thing back.
+type gift = rider
 
 func (g *RedisGate) cancel(e Entry) gift {
-	return func(ctx context.Context) rider {
-		return func(p redis.Pipeliner) func() error {
-			return g.o.Pace.CancelIn(ctx, p, e.Ask.Model, e.Ask.Ticket)
-		}
-	}
+	return func(p *convoy.Party) func() error { return g.o.Pace.CancelIn(p, e.Ask.Model, e.Ask.Ticket) }
 }
 
 func (g *RedisGate) refund(e Entry) gift {
-	return func(ctx context.Context) rider {
-		return func(p redis.Pipeliner) func() error { return g.o.Guard.ReleaseIn(ctx, p, e.Charge) }
-	}
+	return func(p *convoy.Party) func() error { return g.o.Guard.ReleaseIn(p, e.Charge) }
 }
 
 func (g *RedisGate) release(t breaker.Ticket) gift {
-	return func(ctx context.Context) rider {
-		return func(p redis.Pipeliner) func() error { return g.o.Breakers.ReleaseIn(ctx, p, t) }
-	}
+	return func(p *convoy.Party) func() error { return g.o.Breakers.ReleaseIn(p, t) }
 }
 
 // gifts are all that an entry may have been granted, and its place.
@@ -201,18 +167,10 @@ func (g *RedisGate) give(ctx context.Context, gifts []gift) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	answered, err := g.o.Switch.Ask(ctx, func(ctx context.Context) error { return g.ride(ctx, riders(ctx, gifts)) })
+	answered, err := g.o.Switch.Ask(ctx, func(ctx context.Context) error { return ride(ctx, g.out, gifts) })
 	if !answered || err != nil {
 		g.owe(gifts...)
 	}
-}
-
-func riders(ctx context.Context, gifts []gift) []rider {
-	var all []rider
-	for _, f := range gifts {
-		all = append(all, f(ctx))
-	}
-	return all
 }
 
 // owed are gifts that Redis has not taken.
@@ -243,7 +201,7 @@ func (g *RedisGate) catchUp(ctx context.Context) error {
 		if len(some) == 0 {
 			return nil
 		}
-		if err := g.ride(ctx, riders(ctx, some)); err != nil {
+		if err := ride(ctx, g.out, some); err != nil {
 			return err
 		}
 		g.owed.mu.Lock()

@@ -10,32 +10,30 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/breaker"
+	"nightshift/internal/convoy"
 	"nightshift/internal/standby"
 	"nightshift/limit"
 )
 
-// SharedBreakers are breakers that ride in pipelines; *breaker.Redis is one.
+// SharedBreakers are breakers that ride in parties; *breaker.Redis is one.
 type SharedBreakers interface {
-	AdmitIn(ctx context.Context, p redis.Pipeliner, key breaker.Key, opts ...breaker.AdmitOption) func() (breaker.Ticket, error)
-	ReportIn(ctx context.Context, p redis.Pipeliner, t breaker.Ticket, r breaker.Report) func() error
-	ReleaseIn(ctx context.Context, p redis.Pipeliner, t breaker.Ticket) func() error
-	Load(ctx context.Context) error
+	AdmitIn(p *convoy.Party, key breaker.Key, opts ...breaker.AdmitOption) func() (breaker.Ticket, error)
+	ReportIn(p *convoy.Party, t breaker.Ticket, r breaker.Report) func() error
+	ReleaseIn(p *convoy.Party, t breaker.Ticket) func() error
 }
 
-// SharedPace is a pacer that rides in pipelines; *limit.Redis is one.
+// SharedPace is a pacer that rides in parties; *limit.Redis is one.
 type SharedPace interface {
-	ReserveIn(ctx context.Context, p redis.Pipeliner, a limit.Ask) func() (limit.Slot, error)
-	SettleIn(ctx context.Context, p redis.Pipeliner, m limit.Model, ticket string, r limit.Result) func() (time.Duration, error)
-	CancelIn(ctx context.Context, p redis.Pipeliner, m limit.Model, ticket string) func() error
-	Load(ctx context.Context) error
+	ReserveIn(p *convoy.Party, a limit.Ask) func() (limit.Slot, error)
+	SettleIn(p *convoy.Party, m limit.Model, ticket string, r limit.Result) func() (time.Duration, error)
+	CancelIn(p *convoy.Party, m limit.Model, ticket string) func() error
 }
 
-// SharedGuard is a guard that rides in pipelines; *limit.GuardRedis is one.
+// SharedGuard is a guard that rides in parties; *limit.GuardRedis is one.
 type SharedGuard interface {
-	ReserveIn(ctx context.Context, p redis.Pipeliner, c limit.Charge) func() error
-	SettleIn(ctx context.Context, p redis.Pipeliner, c limit.Charge, usd int64) func() error
-	ReleaseIn(ctx context.Context, p redis.Pipeliner, c limit.Charge) func() error
-	Load(ctx context.Context) error
+	ReserveIn(p *convoy.Party, c limit.Charge) func() error
+	SettleIn(p *convoy.Party, c limit.Charge, usd int64) func() error
+	ReleaseIn(p *convoy.Party, c limit.Charge) func() error
 }
 
 // OwnBreakers are a process's own while the shared ones cannot be asked, and
@@ -60,7 +58,7 @@ type OwnGuard interface {
 }
 
 // RedisGate asks guard, pace and breaker in one round trip, and tells them in
-// one. It is safe for concurrent use.
+// one; lines that ask at the same time share both. It is safe for concurrent use.
 //
 // All three are asked at once, so what one has granted is given back where
 // another refuses. A place that is waited for holds nothing of the guard: its
@@ -71,6 +69,8 @@ type OwnGuard interface {
 // tell Redis of it when it is back.
 type RedisGate struct {
 	o    RedisGateOptions
+	in   *convoy.Convoy // of entries
+	out  *convoy.Convoy // of what is told and given back
 	own  StoreGate
 	owed owed
 	busy sync.Map // of models where calls wait, the time.Time until which they are taken to
@@ -101,7 +101,10 @@ func NewRedisGate(o RedisGateOptions) *RedisGate {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &RedisGate{o: o, own: StoreGate{Breakers: o.OwnBreakers, Pacer: o.OwnPace, Guard: o.OwnGuard}}
+	g := &RedisGate{
+		o: o, in: convoy.New(o.Redis), out: convoy.New(o.Redis),
+		own: StoreGate{Breakers: o.OwnBreakers, Pacer: o.OwnPace, Guard: o.OwnGuard},
+	}
 	o.Switch.Register(g.catchUp)
 	return g
 }
@@ -135,12 +138,12 @@ type replies struct {
 // ask asks pace and breaker, and the guard with them where a call is likely.
 func (g *RedisGate) ask(ctx context.Context, e *Entry, a *replies) error {
 	questions := []rider{
-		func(p redis.Pipeliner) func() error {
-			answer := g.o.Pace.ReserveIn(ctx, p, e.Ask)
+		func(p *convoy.Party) func() error {
+			answer := g.o.Pace.ReserveIn(p, e.Ask)
 			return func() (err error) { a.slot, err = answer(); return err }
 		},
-		func(p redis.Pipeliner) func() error {
-			answer := g.o.Breakers.AdmitIn(ctx, p, e.Key, e.admission()...)
+		func(p *convoy.Party) func() error {
+			answer := g.o.Breakers.AdmitIn(p, e.Key, e.admission()...)
 			return func() (err error) {
 				a.ticket, err = answer()
 				return decision[*breaker.OpenError](err, &a.open)
@@ -148,14 +151,14 @@ func (g *RedisGate) ask(ctx context.Context, e *Entry, a *replies) error {
 		},
 	}
 	if a.guarded {
-		questions = append(questions, g.charge(ctx, e, a))
+		questions = append(questions, g.charge(e, a))
 	}
-	return g.ride(ctx, questions)
+	return ride(ctx, g.in, questions)
 }
 
-func (g *RedisGate) charge(ctx context.Context, e *Entry, a *replies) rider {
-	return func(p redis.Pipeliner) func() error {
-		answer := g.o.Guard.ReserveIn(ctx, p, e.Charge)
+func (g *RedisGate) charge(e *Entry, a *replies) rider {
+	return func(p *convoy.Party) func() error {
+		answer := g.o.Guard.ReserveIn(p, e.Charge)
 		return func() error { return decision[*limit.OverError](answer(), &a.over) }
 	}
 }
@@ -202,7 +205,7 @@ func (g *RedisGate) decide(ctx context.Context, e *Entry, a *replies) (Pass, err
 // last asks the guard of a call that pace and breaker let go.
 func (g *RedisGate) last(ctx context.Context, e *Entry, t breaker.Ticket) (Pass, error) {
 	a := &replies{slot: limit.Slot{Verdict: limit.Go}, guarded: true}
-	answered, err := g.o.Switch.Ask(ctx, func(ctx context.Context) error { return g.ride(ctx, []rider{g.charge(ctx, e, a)}) })
+	answered, err := g.o.Switch.Ask(ctx, func(ctx context.Context) error { return ride(ctx, g.in, []rider{g.charge(e, a)}) })
 	if answered {
 		if a.over = g.o.OwnGuard.Heard(e.Charge, a.over); a.over == nil {
 			return Pass{Ticket: t, entry: *e}, nil

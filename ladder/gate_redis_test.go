@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/breaker"
+	"nightshift/internal/convoy"
 	"nightshift/internal/redistest"
 	"nightshift/internal/standby"
 	"nightshift/limit"
@@ -152,14 +153,11 @@ func TestACallTakesOneRoundTripInAndNoneOut(t *testing.T) {
 	same(t, "round trips in", j.trips.Load()-before, 1)
 	j.want(1, 0, 2, 501)
 
-	pipe := j.rdb.Pipeline()
+	var party convoy.Party
 	l := &Leaving{gate: j.gate, pass: p, exit: passed(7), warn: func(err error) { t.Error(err) }}
-	l.Ride(pipe)
-	pipe.Ping(t.Context())
+	l.Ride(&party)
 	before = j.trips.Load()
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	convoy.New(j.rdb).Send(t.Context(), &party)
 	l.Done()
 	same(t, "round trips out", j.trips.Load()-before, 1)
 	j.want(0, 0, 2, 8)
@@ -169,28 +167,28 @@ func TestACallTakesOneRoundTripInAndNoneOut(t *testing.T) {
 	}
 }
 
-func TestWhatAPipelineDidNotBringIsToldAfterIt(t *testing.T) {
-	for name, send := range map[string]func(*joint, redis.Pipeliner){
-		"never sent": func(*joint, redis.Pipeliner) {},
-		"scripts forgotten": func(j *joint, p redis.Pipeliner) {
+func TestWhatAPartyDidNotBringIsToldAfterIt(t *testing.T) {
+	send := func(j *joint, p *convoy.Party) { convoy.New(j.rdb).Send(j.Context(), p) }
+	for name, send := range map[string]func(*joint, *convoy.Party){
+		"never sent": func(*joint, *convoy.Party) {},
+		"scripts forgotten": func(j *joint, p *convoy.Party) {
 			j.rdb.ScriptFlush(j.Context())
-			_, _ = p.Exec(j.Context())
+			send(j, p)
 		},
-		"cut off": func(j *joint, p redis.Pipeliner) {
+		"cut off": func(j *joint, p *convoy.Party) {
 			j.cut.Store(true)
-			_, _ = p.Exec(j.Context())
+			send(j, p)
 			j.cut.Store(false)
 		},
-		"sent, and repeated": func(j *joint, p redis.Pipeliner) { _, _ = p.Exec(j.Context()) },
+		"sent, and repeated": send,
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := joined(t, limit.Limits{}, 0)
 			l := &Leaving{gate: j.gate, pass: j.enter("one"), exit: passed(7), warn: func(err error) { t.Error(err) }}
-			pipe := j.rdb.Pipeline()
-			l.Ride(pipe)
-			send(j, pipe)
-			again := j.rdb.Pipeline()
-			l.Ride(again)
+			var party, again convoy.Party
+			l.Ride(&party)
+			send(j, &party)
+			l.Ride(&again)
 			same(t, "rides of the second", again.Len(), 0)
 			l.Done()
 			j.want(0, 0, 1, 7)

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"nightshift/breaker"
+	"nightshift/internal/convoy"
 	"nightshift/limit"
 )
 
@@ -94,8 +93,8 @@ func (g StoreGate) Leave(ctx context.Context, p Pass, x Exit) (parked time.Durat
 	return parked, errors.Join(errs...)
 }
 
-// LeaveIn puts nothing into the pipeline: the stores are elsewhere.
-func (g StoreGate) LeaveIn(ctx context.Context, _ redis.Pipeliner, p Pass, x Exit) func() error {
+// LeaveIn puts nothing into the party: the stores are elsewhere.
+func (g StoreGate) LeaveIn(ctx context.Context, _ *convoy.Party, p Pass, x Exit) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 		defer cancel()

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"nightshift/internal/convoy"
 	"nightshift/internal/redistest"
 )
 
@@ -25,6 +26,9 @@ type move struct {
 	Ask    Ask
 	Result Result
 	Limits Limits
+	// Together says that the script makes it with the one before; both have the
+	// same script, lane, time and limits.
+	Together bool
 }
 
 var (
@@ -75,7 +79,8 @@ var (
 				Told:  Told{genBudget.Draw(t, "told requests"), genBudget.Draw(t, "told tokens")},
 				Alone: rapid.IntRange(0, 5).Draw(t, "alone") == 0,
 			},
-			Limits: genLimits.Draw(t, "limits"),
+			Limits:   genLimits.Draw(t, "limits"),
+			Together: rapid.IntRange(0, 2).Draw(t, "together") > 0,
 		}
 	})
 )
@@ -84,7 +89,9 @@ var (
 var genLives = rapid.Custom(func(t *rapid.T) []move {
 	list := rapid.SliceOfN(genMove, 1, 80).Draw(t, "moves")
 	quiet, calm := rapid.Bool().Draw(t, "one configuration"), rapid.Bool().Draw(t, "nothing told")
+	crowded := rapid.Bool().Draw(t, "crowded")
 	for i := range list {
+		list[i].Together = list[i].Together && i > 0 && crowded
 		if quiet {
 			list[i].Limits = list[0].Limits
 		}
@@ -93,9 +100,32 @@ var genLives = rapid.Custom(func(t *rapid.T) []move {
 			list[i].Ask.Lease, list[i].Ask.Patience = 0, 0
 			list[i].Later = max(list[i].Later, 0) % (2 * time.Second)
 		}
+		if list[i].Together {
+			list[i].follow(&list[i-1])
+		}
 	}
 	return list
 })
+
+// follow makes a move one that the script of another can make with it.
+func (m *move) follow(o *move) {
+	m.Later, m.Limits = 0, o.Limits
+	m.Ask.Lane, m.Result.Lane = o.lane(), o.lane()
+	if (m.Op == "reserve") != (o.Op == "reserve") || m.lane() != o.lane() {
+		m.Op = o.Op
+	}
+}
+
+// lane is that of the move's script.
+func (m *move) lane() string {
+	switch m.Op {
+	case "reserve", "park":
+		return m.Ask.Lane
+	case "settle":
+		return m.Result.Lane
+	}
+	return ""
+}
 
 // pair runs a state and a script side by side.
 type pair struct {
@@ -117,54 +147,102 @@ func newPair(r *Redis) *pair {
 func runLives(r *Redis, list []move) error {
 	p := newPair(r)
 	defer r.rdb.Del(context.Background(), paceKeys(p.m)...)
-	for i, m := range list {
-		p.now += m.Later.Milliseconds()
-		p.limits = m.Limits
-		if err := p.step(&m); err != nil {
-			return fmt.Errorf("step %d, %s: %w", i, m.Op, err)
+	for i := 0; i < len(list); {
+		some := crowd(list[i:])
+		p.now += some[0].Later.Milliseconds()
+		p.limits = some[0].Limits
+		err := p.steps(some)
+		if err == nil {
+			err = p.same()
 		}
-		if err := p.same(); err != nil {
-			return fmt.Errorf("after step %d, %s: %w", i, m.Op, err)
+		if i += len(some); err == nil {
+			err = p.sound(list[i-1].Op)
 		}
-		if err := p.sound(m.Op); err != nil {
-			return fmt.Errorf("after step %d, %s: %w", i, m.Op, err)
+		if err != nil {
+			return fmt.Errorf("after step %d, %s, of %d together: %w", i, list[i-1].Op, len(some), err)
 		}
 	}
 	return nil
 }
 
-// step makes one move on both and compares the answers.
-func (p *pair) step(m *move) error {
-	ctx, ticket := context.Background(), "t"+strconv.Itoa(m.Ticket)
-	var want, got any
-	var err error
+// crowd is the first moves that one script makes.
+func crowd(list []move) []move {
+	n := 1
+	for n < len(list) && list[n].Together {
+		n++
+	}
+	return list[:n]
+}
+
+// steps makes moves of the same script and lane on both, on Redis in one call, and
+// compares the answers.
+func (p *pair) steps(list []move) error {
+	var party convoy.Party
+	var want []any
+	var answers []func() (any, error)
+	for i := range list {
+		want, answers = append(want, p.step(&list[i])), append(answers, p.ask(&party, &list[i]))
+	}
+	convoy.New(p.rdb).Send(context.Background(), &party)
+	for i, answer := range answers {
+		got, err := answer()
+		if err == nil && got != want[i] {
+			err = fmt.Errorf("the script says %+v, the step %+v", got, want[i])
+		}
+		if s, ok := got.(Slot); ok && err == nil &&
+			(s.Verdict == Wait && (s.Wait <= 0 || s.Wait > parkPoll*time.Millisecond) || s.Verdict != Go && s.Wait > maxRetry+maxStepBack) {
+			err = fmt.Errorf("nonsense %+v", s)
+		}
+		if err != nil {
+			return fmt.Errorf("%d of %d: %w", i+1, len(list), err)
+		}
+	}
+	return nil
+}
+
+// step makes a move on the state and returns its answer.
+func (p *pair) step(m *move) any {
+	ticket := "t" + strconv.Itoa(m.Ticket)
 	switch m.Op {
 	case "reserve":
-		a := m.Ask
-		a.Model, a.Ticket = p.m, ticket
-		s := p.st.reserve(p.limits, a.clean(), p.now).public()
-		if s.Verdict == Wait && (s.Wait <= 0 || s.Wait > parkPoll*time.Millisecond) || s.Verdict != Go && s.Wait > maxRetry+maxStepBack {
-			return fmt.Errorf("nonsense %+v", s)
-		}
-		want = s
-		got, err = p.Reserve(ctx, a)
+		return p.st.reserve(p.limits, p.question(m).clean(), p.now).public()
 	case "settle":
-		want = millis(p.st.settle(p.limits, ticket, m.Result.clean(), p.now))
-		got, err = p.Settle(ctx, p.m, ticket, m.Result)
+		return millis(p.st.settle(p.limits, ticket, m.Result.clean(), p.now))
 	case "cancel":
 		p.st.cancel(p.limits, ticket, p.now)
-		err = p.Cancel(ctx, p.m, ticket)
 	case "park":
-		want = millis(p.st.parkOnly(p.limits, m.Ask.Lane, retryMS(m.Result.RetryAfter), p.now))
-		got, err = p.Park(ctx, p.m, m.Ask.Lane, m.Result.RetryAfter)
+		return millis(p.st.parkOnly(p.limits, m.Ask.Lane, retryMS(m.Result.RetryAfter), p.now))
 	case "restart":
 		p.st.restart(p.limits, p.now)
-		err = p.Restart(ctx, p.m)
 	}
-	if err == nil && got != want {
-		err = fmt.Errorf("the script says %+v, the step %+v", got, want)
+	return time.Duration(0)
+}
+
+func (p *pair) question(m *move) *Ask {
+	a := m.Ask
+	a.Model, a.Ticket = p.m, "t"+strconv.Itoa(m.Ticket)
+	return &a
+}
+
+// ask has a party make a move.
+func (p *pair) ask(party *convoy.Party, m *move) func() (any, error) {
+	ticket := "t" + strconv.Itoa(m.Ticket)
+	var c convoy.Call
+	switch m.Op {
+	case "reserve":
+		answer := p.ReserveIn(party, *p.question(m))
+		return func() (any, error) { return answer() }
+	case "settle":
+		c = p.settled(p.m, ticket, &m.Result)
+	case "cancel":
+		c = p.change(p.m, "", ticket, "cancel", 0, 0)
+	case "park":
+		c = p.change(p.m, m.Ask.Lane, "", "park", Limited, retryMS(m.Result.RetryAfter))
+	case "restart":
+		c = p.change(p.m, "", "", "restart", 0, 0)
 	}
-	return err
+	answer := party.Add(c)
+	return func() (any, error) { return parkedBy(answer, m.Op, p.m) }
 }
 
 // same compares the whole states.

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"nightshift/internal/convoy"
 	"nightshift/internal/redistest"
 )
 
@@ -202,21 +203,22 @@ func TestGuardKeepsNothingForEver(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		g := newGuards(redistest.Client(t))
 		ctx := t.Context()
-		if err := g.redis.Load(ctx); err != nil {
-			t.Fatal(err)
-		}
 		for i := 0; i < calls; {
-			p := g.rdb.Pipeline()
+			var p convoy.Party
+			var answers []func() error
 			for range 500 {
-				g.redis.ReserveIn(ctx, p, charge(i))
+				answers = append(answers, g.redis.ReserveIn(&p, charge(i)))
 				if i%10 != 0 {
-					g.redis.SettleIn(ctx, p, charge(i), 1)
+					answers = append(answers, g.redis.SettleIn(&p, charge(i), 1))
 				}
 				g.now = g.now.Add(every)
 				i++
 			}
-			if _, err := p.Exec(ctx); err != nil {
-				t.Fatal(err)
+			convoy.New(g.rdb).Send(ctx, &p)
+			for _, answer := range answers {
+				if err := answer(); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		held, fields := g.rdb.HLen(ctx, heldKey).Val(), g.rdb.HLen(ctx, hourKeys("ann")[0]).Val()

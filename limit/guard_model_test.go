@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"nightshift/internal/convoy"
 	"nightshift/internal/redistest"
 )
 
@@ -138,24 +139,9 @@ func (g *guards) live(t *rapid.T, tb rapid.TB) {
 		g.now = g.now.Add(time.Duration(draw("ms", 0, 1000)) * []time.Duration{time.Millisecond, 40 * time.Millisecond, time.Second, 4 * time.Second}[draw("unit", 0, 3)])
 		switch op := draw("op", 0, 20); {
 		case op < 11:
-			next++
-			c := Charge{
-				Producer: guardNames[min(draw("producer", 0, 6)/3, 2)], Batch: []string{"", "b1", "b2"}[draw("batch", 0, 2)],
-				Line: []string{"", "l1", "l2", "l3", "l4", "l5"}[draw("line", 0, 5)], Ticket: fmt.Sprint("t", next),
-				USD: int64(draw("cost", -5, 60)), Always: draw("always", 0, 9) == 0,
-			}
-			c.Always = c.Always || c.Producer == System
-			for range 1 + draw("repeat", 0, 4)/4 {
-				if g.both(tb, "reserve", func(s Guarder) error { return s.Reserve(context.Background(), c) }) == nil {
-					out = append(out, c)
-				}
-			}
-		case op < 14 && len(out) > 0:
-			c, usd := out[draw("which", 0, len(out)-1)], int64(draw("real", -5, 90))
-			_ = g.both(tb, "settle", func(s Guarder) error { return s.Settle(context.Background(), c, usd) })
+			out = append(out, g.reserveSome(tb, draw, &next)...)
 		case op < 16 && len(out) > 0:
-			c := out[draw("which", 0, len(out)-1)]
-			_ = g.both(tb, "release", func(s Guarder) error { return s.Release(context.Background(), c) })
+			g.endSome(tb, draw, out)
 		case op == 16 || op == 17:
 			name := guardNames[draw("reopened", 0, 1)]
 			type opener interface {
@@ -171,6 +157,76 @@ func (g *guards) live(t *rapid.T, tb rapid.TB) {
 		}
 		g.same(tb)
 	}
+}
+
+// reserveSome reserves for lines of one batch, all in one script, some of them
+// twice, and returns the calls that were let in.
+func (g *guards) reserveSome(t rapid.TB, draw func(string, int, int) int, next *int) (out []Charge) {
+	producer, batch := guardNames[min(draw("producer", 0, 6)/3, 2)], []string{"", "b1", "b2"}[draw("batch", 0, 2)]
+	var list []Charge
+	for range max(draw("together", -4, 5), 1) {
+		*next++
+		c := Charge{
+			Producer: producer, Batch: batch,
+			Line: []string{"", "l1", "l2", "l3", "l4", "l5"}[draw("line", 0, 5)], Ticket: fmt.Sprint("t", *next),
+			USD: int64(draw("cost", -5, 60)), Always: draw("always", 0, 9) == 0,
+		}
+		c.Always = c.Always || c.Producer == System
+		for range 1 + draw("repeat", 0, 4)/4 {
+			list = append(list, c)
+		}
+	}
+	for i, err := range g.together(t, "reserve", list, func(c Charge) (func() error, func(*convoy.Party) func() error) {
+		return func() error { return g.memory.Reserve(context.Background(), c) },
+			func(p *convoy.Party) func() error { return g.redis.ReserveIn(p, c) }
+	}) {
+		if err == nil {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// endSome settles or releases calls of one batch in one script.
+func (g *guards) endSome(t rapid.TB, draw func(string, int, int) int, out []Charge) {
+	list := []Charge{out[draw("which", 0, len(out)-1)]}
+	for range draw("together", 0, 4) {
+		if c := out[draw("which", 0, len(out)-1)]; c.Batch == list[0].Batch && c.Producer == list[0].Producer {
+			list = append(list, c)
+		}
+	}
+	g.together(t, "end", list, func(c Charge) (func() error, func(*convoy.Party) func() error) {
+		if draw("unsent", 0, 4) < 2 {
+			return func() error { return g.memory.Release(context.Background(), c) },
+				func(p *convoy.Party) func() error { return g.redis.ReleaseIn(p, c) }
+		}
+		usd := int64(draw("real", -5, 90))
+		return func() error { return g.memory.Settle(context.Background(), c, usd) },
+			func(p *convoy.Party) func() error { return g.redis.SettleIn(p, c, usd) }
+	})
+}
+
+// together has the memory answer one after another and one script all at once, and
+// fails where they say something else.
+func (g *guards) together(t rapid.TB, what string, list []Charge, ways func(Charge) (memory func() error, redis func(*convoy.Party) func() error)) []error {
+	t.Helper()
+	var party convoy.Party
+	var memory, script []func() error
+	for _, c := range list {
+		m, r := ways(c)
+		memory, script = append(memory, m), append(script, r(&party))
+	}
+	convoy.New(g.rdb).Send(context.Background(), &party)
+	answers := make([]error, len(list))
+	for i := range list {
+		answers[i] = g.both(t, what, func(s Guarder) error {
+			if s == Guarder(g.memory) {
+				return memory[i]()
+			}
+			return script[i]()
+		})
+	}
+	return answers
 }
 
 // seed gives the batches something of their own from the beginning.

@@ -5,9 +5,12 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"nightshift/internal/convoy"
 )
 
 // The scripts; guard_lib.lua stands before those of calls.
@@ -55,51 +58,38 @@ func NewGuardRedis(rdb redis.UniversalClient, o GuardOptions) *GuardRedis {
 	}
 }
 
-// Load makes the scripts known to the server, for pipelines: after NOSCRIPT,
-// load and run the pipeline again, which does no harm.
-func (g *GuardRedis) Load(ctx context.Context) error {
-	for _, s := range []*redis.Script{g.reserve, g.settle} {
-		if err := s.Load(ctx, g.rdb).Err(); err != nil {
-			return fmt.Errorf("load the guard's scripts: %w", err)
-		}
-	}
-	return nil
-}
-
 // Reserve counts one call, or returns *OverError.
 func (g *GuardRedis) Reserve(ctx context.Context, c Charge) error {
-	c = c.clean()
-	return g.reserved(c, g.reserve.Run(ctx, g.rdb, g.keys(c), g.reserveArgs(c)...))
+	return g.reserved(c, convoy.Run(ctx, g.rdb, g.asked(c)))
 }
 
-// ReserveIn adds Reserve to a pipeline; the function gives its answer once the
-// pipeline has run.
-func (g *GuardRedis) ReserveIn(ctx context.Context, p redis.Pipeliner, c Charge) func() error {
-	c = c.clean()
-	cmd := g.reserve.EvalSha(ctx, p, g.keys(c), g.reserveArgs(c)...)
-	return func() error { return g.reserved(c, cmd) }
+// ReserveIn adds Reserve to a party; the function gives its answer once that was
+// sent.
+func (g *GuardRedis) ReserveIn(p *convoy.Party, c Charge) func() error {
+	answer := p.Add(g.asked(c))
+	return func() error { return g.reserved(c, answer) }
 }
 
 // Settle corrects the estimate by what the call cost, in nano-dollars.
 func (g *GuardRedis) Settle(ctx context.Context, c Charge, usd int64) error {
-	return settled(c, g.settle.Run(ctx, g.rdb, g.keys(c), g.settleArgs(c, usd, false)...))
+	return settled(c, convoy.Run(ctx, g.rdb, g.told(c, usd, false)))
 }
 
-// SettleIn is Settle in a pipeline, as ReserveIn is Reserve.
-func (g *GuardRedis) SettleIn(ctx context.Context, p redis.Pipeliner, c Charge, usd int64) func() error {
-	cmd := g.settle.EvalSha(ctx, p, g.keys(c), g.settleArgs(c, usd, false)...)
-	return func() error { return settled(c, cmd) }
+// SettleIn is Settle in a party, as ReserveIn is Reserve.
+func (g *GuardRedis) SettleIn(p *convoy.Party, c Charge, usd int64) func() error {
+	answer := p.Add(g.told(c, usd, false))
+	return func() error { return settled(c, answer) }
 }
 
 // Release gives back a call that was not sent.
 func (g *GuardRedis) Release(ctx context.Context, c Charge) error {
-	return settled(c, g.settle.Run(ctx, g.rdb, g.keys(c), g.settleArgs(c, 0, true)...))
+	return settled(c, convoy.Run(ctx, g.rdb, g.told(c, 0, true)))
 }
 
-// ReleaseIn is Release in a pipeline, as ReserveIn is Reserve.
-func (g *GuardRedis) ReleaseIn(ctx context.Context, p redis.Pipeliner, c Charge) func() error {
-	cmd := g.settle.EvalSha(ctx, p, g.keys(c), g.settleArgs(c, 0, true)...)
-	return func() error { return settled(c, cmd) }
+// ReleaseIn is Release in a party, as ReserveIn is Reserve.
+func (g *GuardRedis) ReleaseIn(p *convoy.Party, c Charge) func() error {
+	answer := p.Add(g.told(c, 0, true))
+	return func() error { return settled(c, answer) }
 }
 
 // Reopen sets a producer's count of the hour to nothing, as `worker guard
@@ -132,8 +122,8 @@ func (g *GuardRedis) SetBudget(ctx context.Context, batch string, nano int64) er
 	return nil
 }
 
-func (g *GuardRedis) reserved(c Charge, cmd *redis.Cmd) error {
-	r, err := decodeGuard(cmd)
+func (g *GuardRedis) reserved(c Charge, answer *convoy.Answer) error {
+	r, err := decodeGuard(answer)
 	if err != nil {
 		return fmt.Errorf("count a call of %s: %w", c.Producer, err)
 	}
@@ -141,8 +131,8 @@ func (g *GuardRedis) reserved(c Charge, cmd *redis.Cmd) error {
 	return r.err(c)
 }
 
-func settled(c Charge, cmd *redis.Cmd) error {
-	if err := cmd.Err(); err != nil {
+func settled(c Charge, answer *convoy.Answer) error {
+	if err := answer.Err(); err != nil {
 		return fmt.Errorf("settle a call of %s: %w", c.Producer, err)
 	}
 	return nil
@@ -153,12 +143,25 @@ var guardScopes = []GuardScope{"", GuardProducer, GuardGlobal, GuardBudget}
 
 var errGuardReply = errors.New("the guard's script replied nonsense")
 
-func decodeGuard(cmd *redis.Cmd) (guardReply, error) {
-	n, err := cmd.Int64Slice()
-	switch {
-	case err != nil:
+// decodeGuard reads an answer of guard_reserve.lua.
+func decodeGuard(answer *convoy.Answer) (guardReply, error) {
+	if n, err := answer.Int(); err == nil && n == 0 {
+		return guardReply{}, nil
+	}
+	list, err := answer.Slice()
+	if err != nil {
 		return guardReply{}, err
-	case len(n) != 6 || n[0] < 0 || int(n[0]) >= len(guardScopes):
+	}
+	var n [6]int64
+	if len(list) != len(n) {
+		return guardReply{}, errGuardReply
+	}
+	for i, v := range list {
+		if n[i], err = whole(v); err != nil {
+			return guardReply{}, err
+		}
+	}
+	if n[0] < 0 || int(n[0]) >= len(guardScopes) {
 		return guardReply{}, errGuardReply
 	}
 	return guardReply{
@@ -166,19 +169,37 @@ func decodeGuard(cmd *redis.Cmd) (guardReply, error) {
 	}, nil
 }
 
-func (g *GuardRedis) args(c Charge, usd int64) []any {
-	args := make([]any, 0, 16)
-	return append(args, g.now(), c.Producer, c.Ticket, usd, guardMinutes, guardTTL.Milliseconds())
+// whole is a number, or a text of one.
+func whole(v any) (int64, error) {
+	switch v := v.(type) {
+	case int64:
+		return v, nil
+	case string:
+		return strconv.ParseInt(v, 10, 64)
+	}
+	return 0, errGuardReply
 }
 
-func (g *GuardRedis) reserveArgs(c Charge) []any {
+// asked is a call of guard_reserve.lua.
+func (g *GuardRedis) asked(c Charge) convoy.Call {
 	l, all := g.o.of(c.Producer), g.o.Global
-	return append(g.args(c, c.USD), c.Line, flag(c.Always), max(l.Calls, 0), max(l.USD, 0), max(all.Calls, 0), max(all.USD, 0),
-		c.Batch, placeGrace.Milliseconds(), budgetWait.Milliseconds())
+	return convoy.Call{
+		Script: g.reserve, Keys: g.keys(c),
+		Shared: []any{
+			g.now(), guardMinutes, guardTTL.Milliseconds(), c.Producer, max(l.Calls, 0), max(l.USD, 0), max(all.Calls, 0), max(all.USD, 0),
+			c.Batch, placeGrace.Milliseconds(), budgetWait.Milliseconds(),
+		},
+		Own: []any{c.Ticket, clampCharge(c.USD), c.Line, flag(c.Always)},
+	}
 }
 
-func (g *GuardRedis) settleArgs(c Charge, usd int64, unsent bool) []any {
-	return append(g.args(c, clampCharge(usd)), flag(unsent))
+// told is a call of guard_settle.lua.
+func (g *GuardRedis) told(c Charge, usd int64, unsent bool) convoy.Call {
+	return convoy.Call{
+		Script: g.settle, Keys: g.keys(c),
+		Shared: []any{g.now(), guardMinutes, guardTTL.Milliseconds()},
+		Own:    []any{c.Ticket, clampCharge(usd), flag(unsent)},
+	}
 }
 
 func flag(b bool) int {

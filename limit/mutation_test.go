@@ -70,7 +70,7 @@ func replay(r *Redis, list []move) error {
 	for i, m := range list {
 		p.now += m.Later.Milliseconds()
 		p.limits = m.Limits
-		err := p.step(&m)
+		err := p.steps([]move{m})
 		if err == nil && (i%20 == 0 || m.Result.Kind == Limited || i == len(list)-1) {
 			err = p.same()
 		}
@@ -179,6 +179,18 @@ func toldLife() []move {
 	return s.moves
 }
 
+// crowds are places that change in one script.
+func crowds() []move {
+	ask := func(ticket int, tokens int64, patience time.Duration) move {
+		return move{Op: "reserve", Ticket: ticket, Ask: Ask{Tokens: tokens, Patience: patience}, Limits: Limits{TPM: 600}}
+	}
+	together := func(m move) move { m.Together = true; return m }
+	list := []move{ask(1, 100, time.Hour), ask(2, 50, time.Hour), ask(3, 50, time.Hour)}
+	list = append(list, ask(2, 90, time.Hour), together(ask(3, 50, 12*time.Second)))             // it stands behind more tokens
+	list = append(list, ask(2, 90, 1), together(ask(3, 50, 1)), together(ask(4, 50, time.Hour))) // none stands before it
+	return list
+}
+
 func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
 	rdb := redistest.Client(t)
 	sims := append(simulations(), learning(), bursts(), toldLife())
@@ -187,6 +199,9 @@ func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
 			if err := replay(r, list); err != nil {
 				return err
 			}
+		}
+		if err := runLives(r, crowds()); err != nil {
+			return err
 		}
 		for seed := range 250 {
 			if err := runLives(r, genLives.Example(seed)); err != nil {
@@ -230,7 +245,7 @@ var mutations = []mutation{
 	{"pace", "local keep = now - kept >= KEEP_EVERY", "local keep = false"},
 	{"pace", "if next_end ~= 0 and now >= next_end then", "if false then"},
 	{"pace", "wait_tok = wait_tok - tokens\n      call('ZREM', places, t)", "wait_tok = wait_tok - tokens"},
-	{"pace", "if t == ticket then mine = false end", ""},
+	{"pace", "state[t] = nil\n", "\n"},
 	{"pace", "next_end = tonumber(call('ZRANGE', ends, 0, 0, 'WITHSCORES')[2] or 0)", "next_end = 0"},
 	{"pace", "now - window_at >= WIDEN_EVERY", "false"},
 	{"pace", "if proved then wait = LEAST_CAP end", ""},
@@ -266,8 +281,8 @@ var mutations = []mutation{
 	{"settle", "if 20 * math.abs(reset - 60000) <= 60000 then reset = floor(reset / limit) else", "if false then reset = 0 else"},
 	{"settle", "hold = max(hold, call_begun + reset)", "hold = call_begun + reset"},
 	{"settle", "if ours and taken >= STREAK_ENDS then wait = 0 end", ""},
-	{"settle", "till = max(till, now + retry_after)", "till = now + retry_after"},
-	{"settle", "elseif now >= till then", "else"},
+	{"settle", "ends_at = max(ends_at, now + retry_after)", "ends_at = now + retry_after"},
+	{"settle", "elseif now >= ends_at then", "else"},
 	{"settle", "if ours and call_begun < event_at then", "if false then"},
 	{"settle", "if crowd == 1 then cap, taught = min(cap", "if false then cap, taught = min(cap"},
 	{"settle", "and call_flight > safe and proven < ENOUGH", "and false"},
@@ -279,8 +294,14 @@ var mutations = []mutation{
 	{"settle", "cap_wait = clamp(2 * cap_wait, FIRST_CAP, MOST_CAP)", "cap_wait = FIRST_CAP"},
 	{"settle", "if retry_after > TOLD_PAUSE then", "if false then"},
 	{"settle", "elseif smooth >= SMOOTH_FROM then", "elseif false then"},
-	{"save", "call('ZREM', ends, ticket)", ""},
+	{"save", "call('ZREM', ends, unpack(ended))", ""},
 	{"save", "flight = flight - 1", ""},
+	// of calls together
+	{"pace", "at, elapsed = now, 0", "at = now"},
+	{"reserve", "state[first[i]] or p or ''", "p or ''"},
+	{"save", "state[ticket], changed[#changed + 1] = false, ticket", "changed[#changed + 1] = ticket"},
+	{"save", "if waiting == 0 then places_was = 0 end -- the next place begins a new set", ""},
+	{"save", "stale, learnt, taught = taught, learnt or taught, false", "stale, learnt, taught = false, learnt or taught, false"},
 	{"save", "if keep then call('PEXPIRE', key, TTL) end", ""},
 	{"save", "if (keep or ends_was == 0)", "if keep"},
 	{"save", "if (keep or places_was == 0)", "if keep"},

@@ -63,11 +63,10 @@ func scan(text string, into []*int64) bool {
 	return true
 }
 
-// decodeSlot reads the reply of reserve.lua.
-func decodeSlot(reply any) (Slot, error) {
-	list, ok := reply.([]any)
-	if !ok || len(list) != 4 {
-		return Slot{}, fmt.Errorf("unexpected reply %v", reply)
+// decodeSlot reads an answer of reserve.lua.
+func decodeSlot(list []any) (Slot, error) {
+	if len(list) != 4 {
+		return Slot{}, fmt.Errorf("unexpected reply %v", list)
 	}
 	verdict, ok1 := list[0].(int64)
 	wait, ok2 := list[1].(int64)

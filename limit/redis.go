@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"nightshift/internal/convoy"
 )
 
-// The scripts; numbers.lua and pace.lua stand before the others, save.lua after.
+// The scripts of calls; numbers.lua and pace.lua stand before the others, save.lua after.
 var (
 	//go:embed lua/numbers.lua
 	numbersLua string
@@ -58,30 +60,22 @@ func newRedis(rdb redis.UniversalClient, limits func(Model) Limits, reserve, set
 	}
 }
 
-// Load loads the scripts, which the pipelines of ReserveIn and SettleIn need:
-// where one fails with NOSCRIPT, load and repeat it.
-func (r *Redis) Load(ctx context.Context) error {
-	for _, s := range []*redis.Script{r.reserve, r.settle} {
-		if err := s.Load(ctx, r.rdb).Err(); err != nil {
-			return fmt.Errorf("load scripts of package limit: %w", err)
-		}
-	}
-	return nil
-}
-
 // Reserve asks for one call.
 func (r *Redis) Reserve(ctx context.Context, a Ask) (Slot, error) {
-	return slotOf(r.reserve.Run(ctx, r.rdb, paceKeys(a.Model), r.asked(&a)...), a.Model)
+	return slotOf(convoy.Run(ctx, r.rdb, r.asked(&a)), a.Model)
 }
 
-// ReserveIn adds Reserve to a pipeline; the function gives its answer after Exec.
-func (r *Redis) ReserveIn(ctx context.Context, p redis.Pipeliner, a Ask) func() (Slot, error) {
-	cmd := r.reserve.EvalSha(ctx, p, paceKeys(a.Model), r.asked(&a)...)
-	return func() (Slot, error) { return slotOf(cmd, a.Model) }
+// ReserveIn adds Reserve to a party; the function gives its answer once that was sent.
+func (r *Redis) ReserveIn(p *convoy.Party, a Ask) func() (Slot, error) {
+	answer := p.Add(r.asked(&a))
+	return func() (Slot, error) { return slotOf(answer, a.Model) }
 }
 
-func slotOf(cmd *redis.Cmd, m Model) (Slot, error) {
-	reply, err := cmd.Result()
+func slotOf(answer *convoy.Answer, m Model) (Slot, error) {
+	if n, err := answer.Int(); err == nil && Verdict(n) == Go {
+		return Slot{Verdict: Go}, nil
+	}
+	reply, err := answer.Slice()
 	var s Slot
 	if err == nil {
 		s, err = decodeSlot(reply)
@@ -94,17 +88,17 @@ func slotOf(cmd *redis.Cmd, m Model) (Slot, error) {
 
 // Settle says what became of a call, and returns for how long it parked.
 func (r *Redis) Settle(ctx context.Context, m Model, ticket string, res Result) (time.Duration, error) {
-	return parkedBy(r.settle.Run(ctx, r.rdb, paceKeys(m), r.settled(m, ticket, &res)...), "settle a call of", m)
+	return parkedBy(convoy.Run(ctx, r.rdb, r.settled(m, ticket, &res)), "settle a call of", m)
 }
 
-// SettleIn adds Settle to a pipeline; the function gives its answer after Exec.
-func (r *Redis) SettleIn(ctx context.Context, p redis.Pipeliner, m Model, ticket string, res Result) func() (time.Duration, error) {
-	cmd := r.settle.EvalSha(ctx, p, paceKeys(m), r.settled(m, ticket, &res)...)
-	return func() (time.Duration, error) { return parkedBy(cmd, "settle a call of", m) }
+// SettleIn adds Settle to a party; the function gives its answer once that was sent.
+func (r *Redis) SettleIn(p *convoy.Party, m Model, ticket string, res Result) func() (time.Duration, error) {
+	answer := p.Add(r.settled(m, ticket, &res))
+	return func() (time.Duration, error) { return parkedBy(answer, "settle a call of", m) }
 }
 
-func parkedBy(cmd *redis.Cmd, what string, m Model) (time.Duration, error) {
-	n, err := cmd.Int64()
+func parkedBy(answer *convoy.Answer, what string, m Model) (time.Duration, error) {
+	n, err := answer.Int()
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", what, m.Model, err)
 	}
@@ -113,28 +107,27 @@ func parkedBy(cmd *redis.Cmd, what string, m Model) (time.Duration, error) {
 
 // Cancel gives back what a call that was not sent has or waits for.
 func (r *Redis) Cancel(ctx context.Context, m Model, ticket string) error {
-	_, err := parkedBy(r.settle.Run(ctx, r.rdb, paceKeys(m), r.canceled(m, ticket)...), "cancel a call of", m)
+	_, err := parkedBy(convoy.Run(ctx, r.rdb, r.change(m, "", ticket, "cancel", 0, 0)), "cancel a call of", m)
 	return err
 }
 
-// CancelIn adds Cancel to a pipeline; the function gives its error after Exec.
-func (r *Redis) CancelIn(ctx context.Context, p redis.Pipeliner, m Model, ticket string) func() error {
-	cmd := r.settle.EvalSha(ctx, p, paceKeys(m), r.canceled(m, ticket)...)
+// CancelIn adds Cancel to a party; the function gives its error once that was sent.
+func (r *Redis) CancelIn(p *convoy.Party, m Model, ticket string) func() error {
+	answer := p.Add(r.change(m, "", ticket, "cancel", 0, 0))
 	return func() error {
-		_, err := parkedBy(cmd, "cancel a call of", m)
+		_, err := parkedBy(answer, "cancel a call of", m)
 		return err
 	}
 }
 
 // Park parks the model or its lane and returns for how long.
 func (r *Redis) Park(ctx context.Context, m Model, lane string, retryAfter time.Duration) (time.Duration, error) {
-	args := append(r.args(m, "", lane), "park", int(Limited), retryMS(retryAfter))
-	return parkedBy(r.settle.Run(ctx, r.rdb, paceKeys(m), args...), "park", m)
+	return parkedBy(convoy.Run(ctx, r.rdb, r.change(m, lane, "", "park", Limited, retryMS(retryAfter))), "park", m)
 }
 
 // Restart says that the model's breaker closed.
 func (r *Redis) Restart(ctx context.Context, m Model) error {
-	_, err := parkedBy(r.settle.Run(ctx, r.rdb, paceKeys(m), append(r.args(m, "", ""), "restart", 0, 0)...), "restart", m)
+	_, err := parkedBy(convoy.Run(ctx, r.rdb, r.change(m, "", "", "restart", 0, 0)), "restart", m)
 	return err
 }
 
@@ -165,30 +158,39 @@ func (r *Redis) List(ctx context.Context, models []Model) ([]Pace, error) {
 	return list, nil
 }
 
-// args are those of pace.lua.
-func (r *Redis) args(m Model, ticket, lane string) []any {
+// call is one of pace.lua; own are the arguments of the call alone.
+func (r *Redis) call(script *redis.Script, m Model, lane string, own ...any) convoy.Call {
 	l := r.limits(m)
-	return append(make([]any, 0, 17), r.now(), clamp(int64(l.RPM), 0, maxRPM), clamp(int64(l.TPM), 0, maxTPM),
-		clamp(int64(l.Concurrency), 0, maxFlight), ticket, lane)
-}
-
-func (r *Redis) asked(a *Ask) []any {
-	c := a.clean()
-	return append(r.args(a.Model, c.ticket, c.lane), c.tokens, c.patience, c.lease)
-}
-
-func (r *Redis) settled(m Model, ticket string, res *Result) []any {
-	o := res.clean()
-	alone := 0
-	if o.alone {
-		alone = 1
+	return convoy.Call{
+		Script: script, Keys: paceKeys(m), Own: own,
+		Shared: []any{
+			r.now(), clamp(int64(l.RPM), 0, maxRPM), clamp(int64(l.TPM), 0, maxTPM),
+			clamp(int64(l.Concurrency), 0, maxFlight), lane, len(own),
+		},
 	}
-	return append(r.args(m, ticket, o.lane), "settle", int(o.kind), o.retryAfter, o.tokens, o.latency, alone,
-		o.requests.limit, o.requests.remaining, o.requests.reset, o.allowed.limit, o.allowed.remaining)
 }
 
-func (r *Redis) canceled(m Model, ticket string) []any {
-	return append(r.args(m, ticket, ""), "cancel", 0, 0)
+func (r *Redis) asked(a *Ask) convoy.Call {
+	c := a.clean()
+	return r.call(r.reserve, a.Model, c.lane, c.ticket, c.tokens, c.patience, c.lease)
+}
+
+func (r *Redis) settled(m Model, ticket string, res *Result) convoy.Call {
+	o := res.clean()
+	return r.call(r.settle, m, o.lane, ticket, "settle", int(o.kind), o.retryAfter, o.tokens, o.latency, flag(o.alone), o.told())
+}
+
+// told is what headers said, as settle.lua reads it.
+func (o *outcome) told() string {
+	if o.requests.limit == 0 && o.allowed.limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d %d %d %d %d", o.requests.limit, o.requests.remaining, o.requests.reset, o.allowed.limit, o.allowed.remaining)
+}
+
+// change is an operation of settle.lua that tells of no outcome.
+func (r *Redis) change(m Model, lane, ticket, op string, kind ResultKind, retryAfter int64) convoy.Call {
+	return r.call(r.settle, m, lane, ticket, op, int(kind), retryAfter, 0, 0, 0, "")
 }
 
 // paceKeys share a slot of a cluster with the breakers of the provider.

@@ -1,7 +1,10 @@
--- Admits a task's call, which may be a probe (mode call) or not (noprobe), or a
--- prober, where closed.lua did not. Follows record.lua, which names KEYS and ARGV.
--- Replies GRANTED, REJECTED, or, to a prober, NOT_DUE.
-local m, p = level(MODEL, 5), level(PARENT, 13)
+-- Admits tasks' calls, which may be probes (mode call) or not (noprobe), or probers,
+-- one after another, where closed.lua did not. Follows record.lua, which names KEYS
+-- and the shared ARGV.
+--
+-- From ARGV[19] on, of each call: id and mode
+-- Answers GRANTED, REJECTED, or, to a prober, NOT_DUE.
+local m, p
 
 local function grant(l, lease)
   return reply(GRANTED, {epoch = m.epoch, parent_epoch = p.epoch, lease = lease, scope = l and l.scope}, m, p)
@@ -118,12 +121,16 @@ local function admit_probe()
   return lend(l)
 end
 
-local answer
-if mode == 'prober' or not (closed(m) and closed(p)) then
-  settle(m)
-  settle(p)
+local answers = {}
+for arg = 19, #ARGV, 2 do
+  id, mode = ARGV[arg], ARGV[arg + 1]
+  m, p = level(MODEL), level(PARENT)
+  if mode == 'prober' or not (closed(m) and closed(p)) then
+    settle(m)
+    settle(p)
+  end
+  answers[#answers + 1] = (mode == 'prober' and admit_probe or admit)()
+  save(m)
+  save(p)
 end
-if mode == 'prober' then answer = admit_probe() else answer = admit() end
-save(m)
-save(p)
-return answer
+return answers

@@ -18,17 +18,18 @@
 -- KEYS[3] due     zset of the provider: wanted breakers that are not closed,
 --                 by the time at which a probe may begin
 -- ARGV[1] now     ms; "" takes the server's clock
--- ARGV[2] id      of the ticket, 6 letters, digits, _ or ~
--- ARGV[3] mode    of an admission: call, noprobe, prober; of a ticket: call,
---                 model or parent, the level that it probes
--- ARGV[4] model
--- ARGV[5] member of the due set, and the model's settings (see level):
--- ARGV[6] ttl         ms, garbage collection only
--- ARGV[7] max_cooldown, ARGV[8] probe_lease, ARGV[9] wanted_for  ms
--- ARGV[10] probes, ARGV[11] need  successes of a round of probes
--- ARGV[12] task       "1": tasks probe
--- ARGV[13] to ARGV[20] the same of the parent
-local due, id, mode, model = KEYS[3], ARGV[2], ARGV[3], ARGV[4]
+-- ARGV[2] model
+-- ARGV[3] member of the due set, and the model's settings (see level):
+-- ARGV[4] ttl         ms, garbage collection only
+-- ARGV[5] max_cooldown, ARGV[6] probe_lease, ARGV[7] wanted_for  ms
+-- ARGV[8] probes, ARGV[9] need  successes of a round of probes
+-- ARGV[10] task       "1": tasks probe
+-- ARGV[11] to ARGV[18] the same of the parent
+local due, model, SETTINGS, PARENT_SETTINGS = KEYS[3], ARGV[2], 3, 11
+-- Of the call that is decided: the id of its ticket, 6 letters, digits, _ or ~; and
+-- the mode, of an admission: call, noprobe, prober; of a ticket: call, model or
+-- parent, the level that it probes.
+local id, mode
 
 local GRANTED, REJECTED, NOT_DUE, COUNTED, IGNORED = 1, 2, 3, 4, 5
 local NO_SCOPE, MODEL, PARENT = 0, 1, 2
@@ -46,9 +47,10 @@ local TEXTS = 9
 
 local function text(n) return string.format('%.0f', n) end
 
--- level reads one of the two breakers; at is where its settings begin in ARGV. A
--- record with a number that is none, which no script wrote, is taken for lost.
-local function level(scope, at)
+-- level reads one of the two breakers. A record with a number that is none, which
+-- no script wrote, is taken for lost.
+local function level(scope)
+  local at = scope == MODEL and SETTINGS or PARENT_SETTINGS
   local l = {scope = scope, key = KEYS[scope], stored = {},
     member = ARGV[at], ttl = tonumber(ARGV[at + 1]),
     max_cooldown = tonumber(ARGV[at + 2]), probe_lease = tonumber(ARGV[at + 3]), wanted_for = tonumber(ARGV[at + 4]),
@@ -62,7 +64,7 @@ local function level(scope, at)
       l[f] = tonumber(values[i] or 0)
       if not l[f] then
         redis.call('DEL', l.key)
-        return level(scope, at)
+        return level(scope)
       end
     end
     l.stored[f] = l[f]
@@ -195,7 +197,7 @@ local function close(l, reason)
   change(l, 'closed', reason)
 end
 
--- A reply is {code, now, epoch, parent's epoch, lease, until, retry_after,
+-- An answer is {code, now, epoch, parent's epoch, lease, until, retry_after,
 -- scope, state, reason} and of both levels, the parent last, the from, to and
 -- reason of a transition, "" where there was none.
 local function reply(code, r, m, p)

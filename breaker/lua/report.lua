@@ -1,33 +1,33 @@
--- Takes the outcome of an admitted call, or a ticket back. Follows record.lua,
--- which names KEYS and the first ARGV.
+-- Takes the outcomes of admitted calls, or tickets back, one after another. Follows
+-- record.lua, which names KEYS and the shared ARGV.
 --
--- ARGV[21] stale_min, ARGV[22] stale_max  ms, bounds of automatic stale
--- ARGV[23] tag          of the model in its parent's ring
--- ARGV[24] output       + a valid answer, - an invalid one, "" not judged
--- ARGV[25] epoch        of the ticket, and what the model's level takes:
--- ARGV[26] outcome      0 none, 1 success, 2 failure, 3 limited (see Outcome)
--- ARGV[27] hard         "1" opens at once
--- ARGV[28] unfit        "1": the next probe is a task's
--- ARGV[29] reason       one line
--- ARGV[30] retry_after  ms, at most max_cooldown
--- ARGV[31] window, ARGV[32] failures, ARGV[33] min_results  results
--- ARGV[34] stale        ms; 0: automatic
--- ARGV[35] cooldown     ms
--- ARGV[36] remembered   tickets
--- ARGV[37] epoch, ARGV[38] outcome, and so on to ARGV[48]: the same of the parent
--- Replies COUNTED or IGNORED.
-local stale_min, stale_max = tonumber(ARGV[21]), tonumber(ARGV[22])
+-- ARGV[19] stale_min, ARGV[20] stale_max  ms, bounds of automatic stale
+-- ARGV[21] tag          of the model in its parent's ring
+-- ARGV[22] window, ARGV[23] failures, ARGV[24] min_results  results, of the model
+-- ARGV[25] stale        ms; 0: automatic
+-- ARGV[26] cooldown     ms
+-- ARGV[27] remembered   tickets
+-- ARGV[28] to ARGV[33]  the same of the parent
+-- From ARGV[34] on, of each call: id, mode, output (+ a valid answer, - an invalid
+-- one, "" not judged) and what the model's level takes: the epoch of the ticket, the
+-- outcome (0 none, 1 success, 2 failure, 3 limited, see Outcome) and "", or "hard
+-- unfit retry_after reason" (hard, 1: opens at once; unfit, 1: the next probe is a
+-- task's; ms, at most max_cooldown; one line); then the same of the parent.
+-- Answers COUNTED or IGNORED, by itself where nothing else is to be said.
+local stale_min, stale_max = tonumber(ARGV[19]), tonumber(ARGV[20])
+local TAG, OUTCOMES, PARENT_OUTCOMES, FIRST, WIDTH = ARGV[21], 22, 28, 34, 9
 local NONE, SUCCESS, FAILURE, LIMITED = 0, 1, 2, 3
 local OUTPUTS = 50
 
--- reported adds to a level what the report says of it; at is where that begins
--- in ARGV.
-local function reported(l, at, tag, output)
+-- reported adds to a level what the report says of it; from is where its settings of
+-- reports begin in ARGV, at where the report does.
+local function reported(l, from, at, tag, output)
   l.tag, l.output, l.width = tag, output, 15 + #tag
-  l.ticket, l.outcome, l.hard = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
-  l.unfit, l.why, l.retry_after = ARGV[at + 3] == '1', ARGV[at + 4], tonumber(ARGV[at + 5])
-  l.window, l.failures, l.min_results = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])
-  l.stale, l.first_cooldown, l.remembered = tonumber(ARGV[at + 9]), tonumber(ARGV[at + 10]), tonumber(ARGV[at + 11])
+  l.ticket, l.outcome = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  local hard, unfit, wait, why = string.match(ARGV[at + 2], '^(%d) (%d) (%d+) (.*)$')
+  l.hard, l.unfit, l.retry_after, l.why = hard == '1', unfit == '1', tonumber(wait or '0'), why or ''
+  l.window, l.failures, l.min_results = tonumber(ARGV[from]), tonumber(ARGV[from + 1]), tonumber(ARGV[from + 2])
+  l.stale, l.first_cooldown, l.remembered = tonumber(ARGV[from + 3]), tonumber(ARGV[from + 4]), tonumber(ARGV[from + 5])
   if #l.ring % l.width ~= 0 then l.ring = '' end -- no script wrote it
   return l
 end
@@ -167,27 +167,31 @@ local function probed_for_parent(l)
   end
 end
 
--- brief reads what the usual report of a call needs of a level: a success that
--- counts and moves nothing. In any other case it returns nothing.
-local function brief(scope, settings, from, tag, output)
+-- brief reads what usual reports need of a level: successes that count and move
+-- nothing. Where others are to come first, it returns nothing.
+local function brief(scope, settings, from, tag)
   local v = redis.call('HMGET', KEYS[scope], 'state', 'epoch', 'hold', 'ring', 'seen', 'not_before', 'outputs')
-  if v[1] ~= 'closed' or v[2] ~= ARGV[from] or v[3] and v[3] ~= '' then return end
-  local l = {key = KEYS[scope], ttl = ARGV[settings + 1], tag = tag, output = output, width = 15 + #tag,
-    ring = v[4] or '', seen = v[5] or '', not_before = v[6] or '0', outputs = v[7] or '',
-    window = tonumber(ARGV[from + 6]), stale = tonumber(ARGV[from + 9]), remembered = tonumber(ARGV[from + 11])}
-  if #l.ring % l.width ~= 0 then return end
-  if not saw(l) then return l end
+  if v[1] ~= 'closed' or v[3] and v[3] ~= '' then return end
+  local l = {key = KEYS[scope], ttl = ARGV[settings + 1], tag = tag, width = 15 + #tag,
+    epoch = v[2], ring = v[4] or '', seen = v[5] or '', not_before = v[6] or '0', outputs = v[7] or '',
+    window = tonumber(ARGV[from]), stale = tonumber(ARGV[from + 3]), remembered = tonumber(ARGV[from + 5])}
+  if #l.ring % l.width == 0 then return l end
 end
 
--- count does for such a level what report_call and save would do.
-local function count(l)
+-- count does for such a level what report_call would do.
+local function count(l, output)
   remember(l)
   push(l, '+')
+  l.counted = true
+  if output == '' then return end
+  l.output, l.judged = output, true
+  judge(l)
+end
+
+-- write does for it what save would do.
+local function write(l)
   local args = {'ring', l.ring, 'seen', l.seen}
-  if l.output ~= '' then
-    judge(l)
-    args[5], args[6] = 'outputs', l.outputs
-  end
+  if l.judged then args[5], args[6] = 'outputs', l.outputs end
   if l.not_before ~= '0' then
     args[#args + 1] = 'not_before'
     args[#args + 1] = '0'
@@ -196,30 +200,57 @@ local function count(l)
   redis.call('PEXPIRE', l.key, l.ttl)
 end
 
-if mode == 'call' and tonumber(ARGV[26]) == SUCCESS and tonumber(ARGV[38]) == SUCCESS then
-  local m = brief(MODEL, 5, 25, '', ARGV[24])
-  local p = m and brief(PARENT, 13, 37, ARGV[23], '')
-  if p then
-    count(m)
-    count(p)
-    return reply(COUNTED, {})
-  end
+local quick, quick_parent -- both levels for usual reports, as long as they come
+
+-- answered counts the usual report of a call and says whether it was one.
+local function answered(arg)
+  if mode ~= 'call' or tonumber(ARGV[arg + 4]) ~= SUCCESS or tonumber(ARGV[arg + 7]) ~= SUCCESS then return false end
+  quick = quick or brief(MODEL, SETTINGS, OUTCOMES, '')
+  quick_parent = quick_parent or quick and brief(PARENT, PARENT_SETTINGS, PARENT_OUTCOMES, TAG)
+  if not quick_parent or quick.epoch ~= ARGV[arg + 3] or quick_parent.epoch ~= ARGV[arg + 6] then return false end
+  if saw(quick) or saw(quick_parent) then return false end
+  count(quick, ARGV[arg + 2])
+  count(quick_parent, '')
+  return true
 end
 
-local m = reported(level(MODEL, 5), 25, '', ARGV[24])
-local p = reported(level(PARENT, 13), 37, ARGV[23], '')
-settle(m)
-settle(p)
-local of_model, of_parent = false, false
-if mode == 'parent' then
-  of_parent = report_probe(p)
-  if of_parent then probed_for_parent(m) end
-elseif mode == 'model' then
-  of_model = report_probe(m)
-  if of_model then report_call(p) end
-else
-  of_model, of_parent = report_call(m), report_call(p)
+local function flush()
+  if quick and quick.counted then
+    write(quick)
+    write(quick_parent)
+  end
+  quick, quick_parent = nil, nil
 end
-save(m)
-save(p)
-return reply((of_model or of_parent) and COUNTED or IGNORED, {}, m, p)
+
+local function report(arg)
+  local m = reported(level(MODEL), OUTCOMES, arg + 3, '', ARGV[arg + 2])
+  local p = reported(level(PARENT), PARENT_OUTCOMES, arg + 6, TAG, '')
+  settle(m)
+  settle(p)
+  local of_model, of_parent = false, false
+  if mode == 'parent' then
+    of_parent = report_probe(p)
+    if of_parent then probed_for_parent(m) end
+  elseif mode == 'model' then
+    of_model = report_probe(m)
+    if of_model then report_call(p) end
+  else
+    of_model, of_parent = report_call(m), report_call(p)
+  end
+  save(m)
+  save(p)
+  return reply((of_model or of_parent) and COUNTED or IGNORED, {}, m, p)
+end
+
+local answers = {}
+for arg = FIRST, #ARGV, WIDTH do
+  id, mode = ARGV[arg], ARGV[arg + 1]
+  if answered(arg) then
+    answers[#answers + 1] = COUNTED
+  else
+    flush()
+    answers[#answers + 1] = report(arg)
+  end
+end
+flush()
+return answers

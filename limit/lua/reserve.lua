@@ -1,9 +1,9 @@
--- Asks for one call: lets it go, gives it a place or refuses. Follows numbers.lua
--- and pace.lua, which name KEYS and ARGV[1] to ARGV[6]; save.lua follows.
+-- Asks for a call: lets it go, gives it a place or refuses. Stands in the loop of
+-- pace.lua, which names KEYS and the shared ARGV; save.lua follows.
 --
--- ARGV[7] tokens, ARGV[8] patience ms, ARGV[9] lease ms
--- Replies verdict (1 go, 2 wait, 3 refuse), wait ms, reason, ms left of a park.
-local tokens, patience, lease = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+-- A call has: ticket, tokens, patience ms, lease ms
+-- Its answer: 1, go; or verdict (2 wait, 3 refuse), wait ms, reason, ms left of a park.
+local tokens, patience, lease = tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
 local needed, poll, why, left = 0, 0, '', 0
 
 -- A park of the model, or of the lane, where it is not parked.
@@ -30,10 +30,10 @@ else
     if tpm > 0 and rank > EXACT_RANKS then
       before = floor(min(wait_tok, MAX_AHEAD) * rank / waiting)
     elseif tpm > 0 and rank > 0 then
-      local names = call('ZRANGE', places, 0, rank - 1)
-      for i, t in ipairs(names) do names[i] = 't:' .. t end
-      for _, p in ipairs(call('HMGET', key, unpack(names))) do
-        before = before + (string.match(p or '', '^p %d+ (%d+)') or 0)
+      local first, names = call('ZRANGE', places, 0, rank - 1), {}
+      for i, t in ipairs(first) do names[i] = 't:' .. t end
+      for i, p in ipairs(call('HMGET', key, unpack(names))) do
+        before = before + (string.match(state[first[i]] or p or '', '^p %d+ (%d+)') or 0)
       end
     end
   end
@@ -69,7 +69,7 @@ else
 end
 
 if call_n then
-  answer = {1, 0, '', 0} -- its answer was lost
+  answer = 1 -- its answer was lost
 elseif needed == 0 then
   if place_seq then
     call('ZREM', places, ticket)
@@ -79,13 +79,12 @@ elseif needed == 0 then
     mark_at, mark_n, lost, anew, taught = now, begun, 0, 1, true
   end
   last, begun, flight = now, begun + 1, flight + 1
-  local till = now + lease
+  till = now + lease
   next_end = least(next_end, till)
   if rate > 0 then req = max(req - CALL_UNIT, -burst) end
   if tpm > 0 then tok = clamp(tok - tokens * TOKEN_UNIT, -tpm * MAX_DEBT, tpm * TOKEN_BURST) end
-  call('ZADD', ends, till, ticket)
-  field, value = 't:' .. ticket, format('c %d %d %d %d %d', begun, now, flight, tokens, till)
-  answer = {1, 0, '', 0}
+  value = format('c %d %d %d %d %d', begun, now, flight, tokens, till)
+  answer = 1
 elseif needed > patience then
   gone = true
   if why ~= 'parked' then needed = clamp(floor(needed / 2), LONG_POLL, MAX_LATER) end
@@ -101,9 +100,8 @@ else
     call('ZADD', places, seq, ticket)
   end
   wait_tok = wait_tok + tokens - place_tokens
-  local till = now + poll + PLACE_KEPT
+  till = now + poll + PLACE_KEPT
   next_end = least(next_end, till)
-  call('ZADD', ends, till, ticket)
-  field, value = 't:' .. ticket, format('p %d %d %d', place_seq, tokens, till)
+  value = format('p %d %d %d', place_seq, tokens, till)
   answer = {2, poll, why, left}
 end

@@ -1,18 +1,18 @@
--- Applies the end of a call, or another change that is no question. Follows
--- numbers.lua and pace.lua, which name KEYS and ARGV[1] to ARGV[6]; save.lua follows.
+-- Applies the end of a call, or another change that is no question. Stands in the
+-- loop of pace.lua, which names KEYS and the shared ARGV; save.lua follows.
 --
--- ARGV[7] op  "settle", "cancel", "park" or "restart"
--- ARGV[8] kind  1 passed, 2 limited, 3 unclear; ARGV[9] retry_after ms, 0: none
--- ARGV[10] tokens, 0: unknown; ARGV[11] latency us, 0: unknown; ARGV[12] alone, 1 or 0
--- ARGV[13] requests: limit, 0: nothing was told; ARGV[14] remaining, -1: unknown; ARGV[15] reset ms
--- ARGV[16] tokens: limit, ARGV[17] remaining
--- Replies for how many ms the lane is parked by this.
-local op, kind, retry_after = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
+-- A call has: ticket; op, "settle", "cancel", "park" or "restart"; kind, 1 passed,
+-- 2 limited, 3 unclear; retry_after ms, 0: none; tokens, 0: unknown; latency us, 0:
+-- unknown; alone, 1 or 0; and what headers told, "": nothing, else of requests the
+-- limit, 0: unknown, what remains, -1: unknown, and the reset in ms, and of tokens
+-- the limit and what remains.
+-- Its answer: for how many ms the lane is parked by this.
+local op, kind, retry_after = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
 local PASSED, LIMITED = 1, 2
 local settling, limited_now = op == 'settle', false
 
 if settling then
-  local tokens, took, alone = tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12] == '1'
+  local tokens, took, alone = tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5]), ARGV[arg + 6] == '1'
   gone = true
   if call_n then
     if tokens > 0 and tpm > 0 then
@@ -58,9 +58,11 @@ elseif op == 'restart' then
 end
 
 -- Headers tell of the moment at which the call came.
-if settling and call_n then
+local told = ARGV[arg + 7]
+if settling and call_n and told ~= '' then
   local age = clamp(now - call_begun, 0, MAX_ELAPSED)
-  local limit, remaining, reset = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
+  local limit, remaining, reset, of_tokens, tokens_left = string.match(told, '^(%d+) (%-?%d+) (%d+) (%d+) (%-?%d+)$')
+  limit, remaining, reset = tonumber(limit), tonumber(remaining), tonumber(reset)
   if limit > 0 then
     told_rate, told_at, taught = max(limit * 970, MIN_RATE), now, true
     rate = least(least(1000 * rpm, rate_learned), told_rate)
@@ -73,7 +75,7 @@ if settling and call_n then
       hold = max(hold, call_begun + reset)
     end
   end
-  limit, remaining = tonumber(ARGV[16]), tonumber(ARGV[17])
+  limit, remaining = tonumber(of_tokens), tonumber(tokens_left)
   if limit > 0 then
     told_tpm, told_at, taught = max(floor(limit * 97 / 100), 1), now, true
     if remaining >= 0 then tok = min(tok, remaining * TOKEN_UNIT + age * least(tpm_set, told_tpm)) end
@@ -84,19 +86,19 @@ answer = 0
 if op == 'park' or limited_now then
   -- The park, as in park.go.
   local taken = clamp((call_n or 0) - mark_n - lost, 0, MAX_TAKEN)
-  local set, till, wait = string.match(lane_park, '(%d+) (%d+) (%d+)')
-  set, till, wait = tonumber(set), tonumber(till), tonumber(wait)
-  if now < set - MAX_STEP_BACK then set, till, wait = 0, 0, 0 end
-  local was, ours = till, limited_now and call_n and lane == ''
+  local set, ends_at, wait = string.match(lane_park, '(%d+) (%d+) (%d+)')
+  set, ends_at, wait = tonumber(set), tonumber(ends_at), tonumber(wait)
+  if now < set - MAX_STEP_BACK then set, ends_at, wait = 0, 0, 0 end
+  local was, ours = ends_at, limited_now and call_n and lane == ''
   if ours and taken >= STREAK_ENDS then wait = 0 end
   if retry_after > 0 then
-    till = max(till, now + retry_after)
-  elseif now >= till then
-    if wait == 0 or now > till + 2 * wait then wait = FIRST_WAIT else wait = min(2 * wait, LONGEST_WAIT) end
-    till = now + wait
+    ends_at = max(ends_at, now + retry_after)
+  elseif now >= ends_at then
+    if wait == 0 or now > ends_at + 2 * wait then wait = FIRST_WAIT else wait = min(2 * wait, LONGEST_WAIT) end
+    ends_at = now + wait
   end
-  if till ~= was then set = now end
-  answer, field, value = till - now, 'park:' .. lane, format('%d %d %d', set, till, wait)
+  if ends_at ~= was then set = now end
+  answer, parked, lane_park = ends_at - now, true, format('%d %d %d', set, ends_at, wait)
 
   -- What the refusal teaches. Calls that began before the last one was known say
   -- nothing new.
@@ -124,18 +126,18 @@ if op == 'park' or limited_now then
       if anew == 0 and 10 * math.abs(found - estimate) <= estimate then sure = min(sure + 1, MOST_SURE) else sure = 0 end
       rate_learned = max(rate_learned, MIN_RATE)
       estimate = max(found, rate_learned)
-      req, grow_at = 0, till + GROW_PAUSE
+      req, grow_at = 0, ends_at + GROW_PAUSE
     end
     crowd = 0
     if crowded then
       crowd = 1
-      cap, cap_at = 1000 * max(call_flight - 1, 1), till
+      cap, cap_at = 1000 * max(call_flight - 1, 1), ends_at
       cap_wait = clamp(2 * cap_wait, FIRST_CAP, MOST_CAP)
       safe, proven, grown = max(call_flight - 2, 1), 0, 0
     end
     mark_at, mark_n, lost, anew = call_begun, call_n, 0, crowd
-    event_at, park_to = now, till
-    local pause = till - call_begun
+    event_at, park_to = now, ends_at
+    local pause = ends_at - call_begun
     if retry_after > TOLD_PAUSE then
       idle = 0
     elseif smooth >= SMOOTH_FROM then
