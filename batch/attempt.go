@@ -95,6 +95,11 @@ func (s *Redis) granted(ctx context.Context, l Lease, b Begun, v []any) (_ Begun
 	if b.Outstanding, err = strconv.ParseInt(v[5].(string), 10, 64); err != nil {
 		return b, err
 	}
+	deadline, err := strconv.ParseInt(v[7].(string), 10, 64)
+	if err != nil {
+		return b, err
+	}
+	b.Description.Deadline = fromMS(deadline)
 	lines, err := s.chunkSent(ctx, chunkID{l.Ref.Batch, b.Description.Digest, v[1].(string)}, v[6].(string))
 	if err != nil {
 		return b, err
@@ -155,9 +160,13 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", l.Ref, err)
 	}
+	code := noCode
+	if o != Succeeded {
+		code = codeOf(r)
+	}
 	return s.attempt(ctx, "finish", s.scripts.finish, l, riders, s.nowArg(),
 		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
-		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model)
+		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model, code)
 }
 
 // Rider adds calls to the party that writes the end of an attempt, so that they

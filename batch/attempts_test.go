@@ -31,8 +31,7 @@ func TestOldGeneration(t *testing.T) {
 	b.clock.step(time.Minute)
 	b.begin(t, old.Ref, "second", Granted)
 	must(t, b.Finish(t.Context(), Lease{old.Ref, "second"}, Progress{}, Failed, answer(begun.Line, Progress{})))
-	ref := Ref{"one", 1, 1}
-	must(t, b.retry(t, ref, 0))
+	ref := b.retry(t, "one")[0]
 	b.begin(t, old.Ref, "third", Over)
 	b.begin(t, ref, "new", Granted)
 	p := paid("a1")
@@ -82,8 +81,9 @@ func TestLostAttemptsAreForgotten(t *testing.T) {
 			b.begin(t, ref, fmt.Sprintf("g%da%d", gen, i), want)
 			b.clock.step(time.Hour)
 		}
-		ref.Generation++
-		must(t, b.retry(t, ref, 0))
+		if got := b.retry(t, "one"); len(got) != 1 || got[0] != (Ref{"one", 1, gen + 1}) {
+			t.Fatalf("retried %v", got)
+		}
 	}
 	raw, err := b.rdb.HGet(t.Context(), key("one", "marks"), "1").Result()
 	must(t, err)

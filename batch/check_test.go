@@ -35,6 +35,9 @@ func (m *machine) check(t *rapid.T) {
 	if diff := cmp.Diff(m.m.by, st.AnsweredBy); diff != "" {
 		t.Fatal("answered by: " + diff)
 	}
+	if deadline := timePtr(m.m.deadline); (st.Deadline == nil) != (deadline == nil) || deadline != nil && !st.Deadline.Equal(*deadline) {
+		t.Fatalf("deadline %v, want %v", st.Deadline, deadline)
+	}
 	if done := ended == m.m.total; done != (st.State == Done) || done != (st.FinishedAt != nil) {
 		t.Fatalf("state %s, finished at %v, with %d of %d lines", st.State, st.FinishedAt, ended, m.m.total)
 	}

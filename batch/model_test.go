@@ -26,6 +26,7 @@ type modelLine struct {
 	released  bool
 	outcome   Outcome // "" while it has no record
 	code      string
+	failedAs  string // what a retry finds it by
 	winner    string // token of the attempt that wrote the record
 	since     time.Time
 	waits     bool
@@ -55,7 +56,8 @@ type modelBatch struct {
 	cancelled bool
 	epoch     int64
 	lines     []*modelLine
-	log       []int64
+	log       []int64 // of the records that there are
+	logged    int64   // ends, also of records that were taken back
 	degraded  int64
 	cached    int64
 	by        map[string]int64 // answered lines by model
@@ -78,12 +80,13 @@ func (l *modelLine) current(ref Ref) bool {
 }
 
 func (m *modelBatch) end(l *modelLine, o Outcome, code, winner string, calls []modelCall) {
-	l.outcome, l.code, l.winner, l.record = o, code, winner, calls
+	l.outcome, l.code, l.failedAs, l.winner, l.record = o, code, code, winner, calls
 	for _, c := range calls {
 		l.shown[c.name] = true
 	}
 	l.waits, l.holder, l.expires, l.stored = false, "", time.Time{}, nil
 	m.log = append(m.log, l.number)
+	m.logged++
 }
 
 func (m *modelBatch) release(epoch int64, n int, room map[int]int, now time.Time) ([]int64, error) {
@@ -96,7 +99,9 @@ func (m *modelBatch) release(epoch int64, n int, room map[int]int, now time.Time
 		return out, nil
 	}
 	taken := map[int]int{}
-	for _, l := range m.lines {
+	retriedFirst := slices.Clone(m.lines)
+	slices.SortStableFunc(retriedFirst, func(a, b *modelLine) int { return min(b.gen, 1) - min(a.gen, 1) })
+	for _, l := range retriedFirst {
 		r, bounded := room[l.class]
 		if l.released || l.outcome != "" || len(out) == n || bounded && taken[l.class] >= r {
 			continue
@@ -223,7 +228,7 @@ func (m *modelBatch) suspend(ref Ref, token string, calls []modelCall, deferrals
 	return nil
 }
 
-func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals int, o Outcome, n NightshiftInfo) error {
+func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals int, o Outcome, failedAs string, n NightshiftInfo) error {
 	l := m.line(ref.Line)
 	held := l.current(ref) && l.holder == token && !l.expires.IsZero()
 	if l != nil && l.outcome != "" && l.gen == ref.Generation && l.winner == token {
@@ -249,6 +254,7 @@ func (m *modelBatch) finish(ref Ref, token string, calls []modelCall, deferrals 
 	}
 	l.known = slices.DeleteFunc(l.known, func(t string) bool { return t == token })
 	m.end(l, o, "", token, calls)
+	l.failedAs = failedAs
 	return nil
 }
 
@@ -305,6 +311,47 @@ func (m *modelBatch) texts(epoch int64, has func(line int64) bool, now time.Time
 	return len(open), nil
 }
 
+// retry takes failed and expired lines back into the backlog.
+func (m *modelBatch) retry(r Retry, now time.Time) (retried int64, err error) {
+	deadline := m.deadline
+	if !r.Deadline.IsZero() {
+		deadline = r.Deadline
+	}
+	switch {
+	case m.cancelled:
+		return 0, ErrCancelled
+	case !deadline.IsZero() && !deadline.After(now):
+		return 0, ErrDeadline
+	}
+	for _, l := range m.lines {
+		if l.outcome != Failed && l.outcome != Expired || len(r.Codes) > 0 && !slices.Contains(r.Codes, l.failedAs) {
+			continue
+		}
+		retried++
+		m.deadline = deadline
+		m.log = slices.DeleteFunc(m.log, func(n int64) bool { return n == l.number })
+		l.outcome, l.winner, l.code, l.crashes = "", "", "", 0
+		l.past, l.deferrals = l.past+l.deferrals, 0
+		l.gen++
+		l.released = false
+	}
+	return retried, nil
+}
+
+// update changes the deadline.
+func (m *modelBatch) update(deadline, now time.Time) error {
+	switch {
+	case m.cancelled:
+		return ErrCancelled
+	case len(m.log) == len(m.lines):
+		return ErrDone
+	case !deadline.After(now):
+		return ErrDeadline
+	}
+	m.deadline = deadline
+	return nil
+}
+
 // sums adds up what the batch's counters must say.
 func (m *modelBatch) sums() (counts map[Outcome]int64, calls int64, cost, wasted provider.USD, deferrals int64) {
 	counts = map[Outcome]int64{}
@@ -330,7 +377,7 @@ func (m *modelBatch) sums() (counts map[Outcome]int64, calls int64, cost, wasted
 
 // same compares errors by what callers decide on.
 func same(got, want error) error {
-	for _, e := range []error{ErrFenced, ErrCancelled, ErrNotFound} {
+	for _, e := range []error{ErrFenced, ErrCancelled, ErrNotFound, ErrDone, ErrDeadline} {
 		if errors.Is(got, e) != errors.Is(want, e) {
 			return fmt.Errorf("error %v, want %v", got, want)
 		}

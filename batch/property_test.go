@@ -38,7 +38,9 @@ func TestLinesFollowTheModel(t *testing.T) {
 					"cancel":       m.cancel,
 					"end":          m.end,
 					"texts":        m.texts,
+					"settle":       m.settle,
 					"retry":        m.retry,
+					"update":       m.update,
 				})
 			})
 		})
@@ -113,6 +115,9 @@ func (m *machine) release(t *rapid.T) {
 	var got []int64
 	for _, r := range refs {
 		got = append(got, r.Line)
+		if gen := m.m.line(r.Line).gen; r.Generation != gen {
+			t.Fatalf("released %s in generation %d, want %d", r, r.Generation, gen)
+		}
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("released %v, want %v", got, want)
@@ -146,7 +151,7 @@ func (m *machine) begin(t *rapid.T) {
 		if names := callNames(got.Progress.Calls); !slices.Equal(names, modelNames(base)) {
 			t.Fatalf("begin %s: progress %v, want %v", ref, names, modelNames(base))
 		}
-		if got.Line.Number != ref.Line || got.Line.Rung != l.class || got.Description.ID != m.id {
+		if got.Line.Number != ref.Line || got.Line.Rung != l.class || got.Description.ID != m.id || !got.Description.Deadline.Equal(m.m.deadline) {
 			t.Fatalf("begin %s: line %+v", ref, got.Line)
 		}
 		if !slices.ContainsFunc(m.attempts, func(a *attempt) bool { return a.lease.Token == token }) {
@@ -244,7 +249,7 @@ func (m *machine) finish(t *rapid.T) {
 		r := answer(line, p)
 		r.ID, r.Nightshift.Degraded, r.Nightshift.Cached, r.Nightshift.Model = lease.Token, degraded, cached, model
 		err := m.b.Finish(m.tb.Context(), lease, p, o, r)
-		expect(t, same(err, m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, r.Nightshift)))
+		expect(t, same(err, m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, codeOf(r), r.Nightshift)))
 	})
 }
 
@@ -284,17 +289,20 @@ func (m *machine) end(t *rapid.T) {
 	epoch := m.m.epoch + int64(rapid.IntRange(-1, 1).Draw(t, "epoch"))
 	o := rapid.SampledFrom([]Outcome{Cancelled, Expired, Failed}).Draw(t, "outcome")
 	n := rapid.IntRange(1, 3).Draw(t, "n")
-	before, err := m.b.rdb.LLen(m.tb.Context(), key(m.id, "log")).Result()
-	expect(t, err)
 	got, err := m.b.End(m.tb.Context(), m.id, epoch, o, n)
 	dead, wantErr := m.m.endable(epoch, o, m.b.clock.t)
 	expect(t, same(err, wantErr))
 	if got != min(n, len(dead)) {
 		t.Fatalf("ended %d, want %d of %d", got, n, len(dead))
 	}
-	// Which of them, and in which order, is the script's choice.
+	m.ended(t, o, dead)
+}
+
+// ended tells the model which lines were ended: that, and in which order, is the
+// script's choice.
+func (m *machine) ended(t *rapid.T, o Outcome, dead []*modelLine) {
 	code := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired, Failed: CodeBudgetExhausted}[o]
-	log, err := m.b.rdb.LRange(m.tb.Context(), key(m.id, "log"), before, -1).Result()
+	log, err := m.b.rdb.LRange(m.tb.Context(), key(m.id, "log"), m.m.logged, -1).Result()
 	expect(t, err)
 	for _, text := range log {
 		e, err := parseEnded(text)
@@ -307,20 +315,39 @@ func (m *machine) end(t *rapid.T) {
 	}
 }
 
-// retry takes a failed record back and raises the generation.
-func (m *machine) retry(t *rapid.T) {
-	for _, l := range m.m.lines {
-		if l.outcome != Failed || l.gen > 0 || m.m.cancelled {
-			continue
-		}
-		expect(t, m.b.retry(m.tb, Ref{m.id, l.number, l.gen + 1}, l.class))
-		l.outcome, l.winner, l.code, l.crashes = "", "", "", 0
-		l.past, l.deferrals = l.past+l.deferrals, 0
-		l.gen++
-		l.released, l.since = true, m.b.clock.t
-		m.m.log = slices.DeleteFunc(m.m.log, func(n int64) bool { return n == l.number })
-		return
+// settle is the end of what is over without a keeper, whatever its epoch.
+func (m *machine) settle(t *rapid.T) {
+	o := Expired
+	if m.m.cancelled {
+		o = Cancelled
 	}
+	dead, err := m.m.endable(m.m.epoch, o, m.b.clock.t)
+	expect(t, err)
+	got, err := m.b.Settle(m.tb.Context(), m.id)
+	expect(t, err)
+	if got != len(dead) {
+		t.Fatalf("settled %d lines, want %d", got, len(dead))
+	}
+	m.ended(t, o, dead)
+}
+
+func (m *machine) retry(t *rapid.T) {
+	r := Retry{Codes: rapid.SliceOfN(rapid.SampledFrom([]string{"ok", noCode, CodeExpired, CodeLost, CodeBudgetExhausted}), 0, 2).Draw(t, "codes")}
+	if ahead := rapid.IntRange(-1, 10).Draw(t, "minutes"); ahead != 0 {
+		r.Deadline = m.b.clock.t.Add(time.Duration(ahead) * time.Minute)
+	}
+	got, err := m.b.Retry(m.tb.Context(), m.id, r, nil)
+	want, wantErr := m.m.retry(r, m.b.clock.t)
+	expect(t, same(err, wantErr))
+	if got != want {
+		t.Fatalf("retried %d lines, want %d", got, want)
+	}
+}
+
+func (m *machine) update(t *rapid.T) {
+	deadline := m.b.clock.t.Add(time.Duration(rapid.IntRange(0, 10).Draw(t, "minutes")) * time.Minute)
+	err := m.b.Update(m.tb.Context(), m.id, Update{Deadline: deadline})
+	expect(t, same(err, m.m.update(deadline, m.b.clock.t)))
 }
 
 func progressOf(calls []modelCall, deferrals int) Progress {

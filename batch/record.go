@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,9 +33,12 @@ type stored struct {
 	outcome    Outcome
 	generation int
 	finished   time.Time
-	code       string
+	code       string // of an end that no attempt wrote
 	body       []byte
 }
+
+// noCode stands in a record's header for none.
+const noCode = "-"
 
 var errRecord = errors.New("the record is damaged")
 
@@ -58,10 +62,25 @@ func parseRecord(b []byte) (stored, error) {
 		return stored{}, errRecord
 	}
 	r.finished = fromMS(finished)
-	if f[4] != "-" {
+	if f[3] == "-" && f[4] != noCode {
 		r.code = f[4]
 	}
 	return r, nil
+}
+
+// codeOf is the code of an attempt's end, by which a retry finds its line: that
+// of the error; where a provider's own refusal stands in its place, the kind of
+// the call.
+func codeOf(r Result) string {
+	if r.Error != nil {
+		return r.Error.Code
+	}
+	for _, c := range slices.Backward(r.Nightshift.Attempts) {
+		if c.Kind != KindSkipped {
+			return string(c.Kind)
+		}
+	}
+	return noCode
 }
 
 // messages of the ends that no attempt wrote.

@@ -13,10 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// endPiece bounds how many lines one script ends, so that it does not hold
-// Redis for long.
-const endPiece = 1000
-
 // Backlogs returns what the keeper needs to know of every unfinished batch
 // whose submission is complete, oldest first. One that cannot be read, e.g.
 // because its description is damaged, holds up no other: the rest come back
@@ -86,13 +82,14 @@ func (s *Redis) Release(ctx context.Context, id string, epoch int64, n int, room
 	if !ok {
 		return nil, fmt.Errorf("release lines of %s: %w", id, ErrFenced)
 	}
-	refs := make([]Ref, len(lines))
-	for i, l := range lines {
-		number, err := strconv.ParseInt(l.(string), 10, 64)
-		if err != nil {
+	refs := make([]Ref, len(lines)/2)
+	for i := range refs {
+		number, err1 := strconv.ParseInt(lines[2*i].(string), 10, 64)
+		generation, err2 := strconv.Atoi(lines[2*i+1].(string))
+		if err := cmp.Or(err1, err2); err != nil {
 			return nil, fmt.Errorf("release lines of %s: %w", id, err)
 		}
-		refs[i] = Ref{Batch: id, Line: number}
+		refs[i] = Ref{id, number, generation}
 	}
 	return refs, nil
 }
@@ -159,48 +156,6 @@ func (s *Redis) Touch(ctx context.Context, refs []Ref) error {
 	}
 	_, err := s.runMany(ctx, s.scripts.touch, calls)
 	return wrap("touch released lines", err)
-}
-
-// End ends up to n lines that no live lease holds as cancelled or expired, with
-// a record each, and returns how many. It ends nothing of a batch that was not
-// cancelled, or whose deadline has not passed by the store's clock. As failed it
-// ends lines that are not released, because the budget of their batch is spent;
-// those that are out are for their attempts. An epoch smaller than the last seen
-// is ErrFenced.
-func (s *Redis) End(ctx context.Context, id string, epoch int64, o Outcome, n int) (int, error) {
-	codes := map[Outcome]string{Cancelled: CodeCancelled, Expired: CodeExpired, Failed: CodeBudgetExhausted}
-	code, ok := codes[o]
-	if !ok {
-		return 0, fmt.Errorf("end lines of %s: %q is no end of the keeper's", id, o)
-	}
-	ended := 0
-	for ended < n {
-		piece := min(n-ended, endPiece)
-		got, err := s.scripts.end.Run(ctx, s.rdb, []string{metaKey(id)},
-			s.nowArg(), epoch, letters[o], code, piece).Int()
-		if err == nil && got < 0 {
-			err = ErrFenced
-		}
-		if err != nil {
-			return ended, fmt.Errorf("end lines of %s: %w", id, err)
-		}
-		ended += got
-		if got < piece {
-			break
-		}
-	}
-	return ended, nil
-}
-
-// Cancel marks a batch as cancelled: what is finished stays, calls in flight
-// may end, the other lines end by End or by their attempts. A batch that is
-// over, or cancelled already, stays as it is; ErrNotFound: no such batch.
-func (s *Redis) Cancel(ctx context.Context, id string) error {
-	code, err := s.scripts.cancel.Run(ctx, s.rdb, []string{metaKey(id)}, s.nowArg()).Int()
-	if err == nil && code == 2 {
-		err = ErrNotFound
-	}
-	return wrap("cancel batch "+id, err)
 }
 
 func wrap(what string, err error) error {

@@ -49,8 +49,7 @@ func TestResults_OfLinesThatWereRetried(t *testing.T) {
 	if diff := cmp.Diff([]seen{{1, 0, 0, Failed}, {2, 0, 1, Succeeded}}, all); diff != "" || next != 2 {
 		t.Fatal(next, diff)
 	}
-	again := Ref{"b", 1, 1}
-	must(t, b.retry(t, again, 0))
+	again := b.retry(t, "b")[0]
 	if all, _ = b.seen(t, "b", 0); len(all) != 1 || all[0].Line != 2 {
 		t.Fatalf("while it runs again: %+v", all)
 	}

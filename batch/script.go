@@ -15,9 +15,11 @@ var sources embed.FS
 type scripts struct {
 	open, put, commit                         *redis.Script // submission
 	begin, checkpoint, suspend, finish, renew *redis.Script // an attempt
-	release, touch, end, cancel               *redis.Script // the keeper, people
+	release, touch, end                       *redis.Script // the keeper
+	cancel, retry, update, delete             *redis.Script // people
 	undone, answer                            *redis.Script // the keeper's texts
 	notice, told, due                         *redis.Script // telling of the end
+	unclaim                                   *redis.Script
 }
 
 func loadScripts() scripts {
@@ -25,8 +27,10 @@ func loadScripts() scripts {
 		open: script("open"), put: script("put"), commit: script("commit"),
 		begin: script("begin"), checkpoint: script("checkpoint"), suspend: script("suspend"),
 		finish: script("finish"), renew: script("renew"),
-		release: script("release"), touch: script("touch"), end: script("end"), cancel: script("cancel"),
-		undone: script("undone"), answer: script("answer"),
+		release: script("release"), touch: script("touch"), end: script("end"),
+		cancel: script("cancel"), retry: script("retry"), update: script("update"), delete: script("delete"),
+		unclaim: load("unclaim"),
+		undone:  script("undone"), answer: script("answer"),
 		notice: script("notice"), told: script("told"), due: load("due"),
 	}
 }

@@ -161,19 +161,14 @@ func (b *bundle) records(tb testing.TB, id string) []Record {
 	return all
 }
 
-// retry does by hand what a retry of a failed line is: its record is taken back,
-// and it is out again in the generation of ref.
-func (b *bundle) retry(tb testing.TB, ref Ref, class int) error {
+// retry takes the failed and expired lines of a batch back and releases them.
+func (b *bundle) retry(tb testing.TB, id string) []Ref {
 	tb.Helper()
-	ctx, line := tb.Context(), fmt.Sprint(ref.Line)
-	_, err := b.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.HDel(ctx, key(ref.Batch, "rec"), line)
-		p.HIncrBy(ctx, metaKey(ref.Batch), "failed", -1)
-		p.HDel(ctx, metaKey(ref.Batch), "finished_at")
-		p.HSet(ctx, key(ref.Batch, "out"), line, fmt.Sprintf("%d %d %d 0", ref.Generation, class, b.clock.t.UnixMilli()))
-		return nil
-	})
-	return err
+	n, err := b.Retry(tb.Context(), id, Retry{}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b.release(tb, id, int(n))
 }
 
 // call is a call that cost so many nano-dollars.

@@ -108,6 +108,8 @@ func (s *Redis) openBatch(ctx context.Context, d *Description) (committed bool, 
 		return false, ErrExists
 	case 5:
 		return false, ErrCancelled
+	case 6:
+		return false, ErrDeleting
 	case 3:
 		committed = true
 	}

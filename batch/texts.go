@@ -99,7 +99,7 @@ func (s *Redis) TextsOut(ctx context.Context, id string, epoch int64, preset Pre
 func (s *Redis) writeTexts(ctx context.Context, d Description, epoch int64, lines []Line, preset Preset) (int, error) {
 	numbers := []any{s.nowArg()}
 	for _, l := range lines {
-		numbers = append(numbers, l.Number)
+		numbers = append(numbers, l.Number, l.Rung)
 	}
 	found, err := s.scripts.undone.Run(ctx, s.rdb, []string{metaKey(d.ID)}, numbers...).StringSlice()
 	if err != nil {

@@ -282,6 +282,16 @@ var (
 	ErrFenced = errors.New("fenced off: another holds it now")
 	// ErrCancelled: the batch was cancelled; no further call may start.
 	ErrCancelled = errors.New("the batch was cancelled")
+	// ErrDone: all lines of the batch have their records.
+	ErrDone = errors.New("the batch is done")
+	// ErrDeadline: the deadline has passed.
+	ErrDeadline = errors.New("the deadline has passed")
+	// ErrEnqueuing: the batch is not submitted completely.
+	ErrEnqueuing = errors.New("the batch is not submitted completely")
+	// ErrRunning: the batch is neither done nor cancelled.
+	ErrRunning = errors.New("the batch is not over")
+	// ErrDeleting: a batch of that ID is deleted, but not all of it is freed yet.
+	ErrDeleting = errors.New("a batch of this ID is being deleted")
 	// ErrExists: a batch of that ID exists with other content.
 	ErrExists = errors.New("a batch of this ID exists with other content")
 	// ErrDuplicate: the same content was submitted within the last 24 h.

@@ -17,7 +17,9 @@ local function take_back(line, class, gen, calls, deferrals)
   if redis.call('HEXISTS', rec, line) == 1 then return nil end
   local entry = entry_of(line)
   if not entry then
-    if gen > 0 then return nil end
+    local retried, _, waiting = again_of(line, class)
+    if (retried or 0) ~= gen then return nil end
+    if retried then redis.call('ZREM', again .. class, waiting) end
     incr('w:' .. class, -1)
     return class, true
   end

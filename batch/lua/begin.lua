@@ -3,8 +3,8 @@
 --       have (the digest of the content whose chunk with the line is known; '': it
 --       is to be sent; '-': it is not)
 -- Returns a code and now (ms): 1 granted, with description, chunk, class,
--- crashes, progress, the lines outstanding and the compressed lines of the chunk
--- or ''; 2 over; 3 held by another, with the ms; 4 cancelled; 5 deadline passed;
+-- crashes, progress, the lines outstanding, the compressed lines of the chunk
+-- or '', and the deadline (ms); 2 over; 3 held by another, with the ms; 4 cancelled; 5 deadline passed;
 -- 6 lost
 local now, ms, line, gen, token = now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local allowed, have = tonumber(ARGV[6]), ARGV[7]
@@ -34,8 +34,8 @@ local function over(outcome, code, reply)
   finish_batch(now)
   return {reply, num(now)}
 end
-if v[2] then return over('c', 'batch_cancelled', 4) end
-if deadline > 0 and deadline <= now then return over('x', 'batch_expired', 5) end
+if v[2] then return over('c', CODES.c, 4) end
+if deadline > 0 and deadline <= now then return over('x', CODES.x, 5) end
 if crashes >= allowed then return over('f', 'task_lost', 6) end
 
 local only = bare and #list == (m and 1 or 0)
@@ -49,4 +49,4 @@ if not only then
 end
 local left = v[5] - (v[6] or 0) - (v[7] or 0) - (v[8] or 0) - (v[9] or 0)
 local lines = have ~= '-' and have ~= v[10] and redis.call('HGET', chunks, entry.chunk) or ''
-return {1, num(now), v[4], entry.chunk, entry.class, num(crashes), stored.body, num(left), lines}
+return {1, num(now), v[4], entry.chunk, entry.class, num(crashes), stored.body, num(left), lines, v[3]}

@@ -1,7 +1,7 @@
 -- Writes the record of a line, once.
 -- ARGV: now (ms or ''), line, generation, token, calls, cost, deferrals,
 --       outcome (s f x c), degraded (0 1), cached (0 1), record, who answered
---       (a model; '': nobody)
+--       (a model; '': nobody), code of what went wrong ('-': none)
 -- Returns 1 done, 2 fenced
 local now, line, gen, token = now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local calls, cost, deferrals = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -43,6 +43,6 @@ for _, o in ipairs(list) do
   if o ~= m then others[#others + 1] = o end
 end
 if #others > 0 or not first then save_marks(line, others) end
-end_line(line, gen, entry.class, outcome, token, '-', body, now, first)
+end_line(line, gen, entry.class, outcome, token, ARGV[13], body, now, first)
 if left <= 1 then redis.call('HSET', meta, 'finished_at', num(now)) end
 return 1

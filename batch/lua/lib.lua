@@ -11,9 +11,13 @@
 --          deferrals cost wasted (nano-dollars), by:<model> (of succeeded, the
 --          lines that it answered); of telling of the end notify_end (the
 --          finished_at that the others are about), notify_tries, notify_first and
---          notify_next (ms; none: it is over), notify_told (ms), notify_error
+--          notify_next (ms; none: it is over), notify_told (ms), notify_error; retried
+--          (lines taken back, ever)
+-- gone     meta, once the batch is deleted: nothing finds it any more
 -- index    zset: first line -> "chunk first:count:class first:count:class ..."
 -- chunks   hash: chunk -> compressed lines
+-- again:<class>  zset: line -> "line generation chunk" of those that were taken
+--          back by a retry and are not released; w:<class> counts them too
 -- out      hash: line -> "generation class since chunk"
 -- wait     hash: line -> what it waits for, opaque
 -- lease    hash: line -> "expires token"; expires 0: given back by that token.
@@ -22,7 +26,8 @@
 -- prog     hash: line -> "calls cost deferrals\n" and the progress, opaque
 -- crash    hash: line -> begins that never ended
 -- marks    hash: line -> the attempts whose calls may still come in, see book()
--- rec      hash: line -> "outcome generation finished token code\n" and a body
+-- rec      hash: line -> "outcome generation finished token code\n" and a body;
+--          token '-': no attempt wrote it; code '-': none
 -- log      list: lines in finishing order, "line" or, of a line that was retried,
 --          "line.generation"; the ends of earlier generations stay in it
 -- rate     hash: ten seconds since 1970 -> lines finished in them
@@ -32,7 +37,11 @@ local index, chunks, out, wait = base .. 'index', base .. 'chunks', base .. 'out
 local lease, prog, crash, marks = base .. 'lease', base .. 'prog', base .. 'crash', base .. 'marks'
 local rec, log, rate = base .. 'rec', base .. 'log', base .. 'rate'
 
+local again = base .. 'again:' -- and a class
+
 local COUNTERS = {s = 'succeeded', f = 'failed', x = 'expired', c = 'cancelled'}
+-- Codes of the ends that no attempt wrote.
+local CODES = {f = 'budget_exhausted', x = 'batch_expired', c = 'batch_cancelled'}
 local RATE_BUCKET, RATE_BUCKETS = 10000, 31 -- five minutes and the bucket that is filling
 local MARKS = 8 -- attempts of a line that are remembered
 local MARKS_ENDED = 4 -- those of them that have ended
@@ -61,6 +70,15 @@ local function entry_of(line)
   if not e then return nil end
   local g, c, _, k = string.match(e, '^(%d+) (%d+) (%d+) (%d+)$')
   return {gen = tonumber(g), class = c, chunk = k}
+end
+
+-- again_of returns the generation of a line that was retried and is not released,
+-- its chunk and its entry, or nil.
+local function again_of(line, class)
+  local e = redis.call('ZRANGEBYSCORE', again .. class, line, line)[1]
+  if not e then return nil end
+  local g, k = string.match(e, '^%d+ (%d+) (%d+)$')
+  return tonumber(g), tonumber(k), e
 end
 
 -- lease_of returns the token and the expiry (ms; 0: given back) of the last lease,
@@ -211,9 +229,10 @@ local function end_line(line, gen, class, outcome, token, code, body, now, bare)
   if outcome == 's' or outcome == 'f' and code ~= 'budget_exhausted' then count_rate(now) end
 end
 
--- scan_class returns up to want lines of a class from its cursor on, and the
--- cursor behind the chunks that hold none of it. Those that were ended where
--- they stood (answer.lua) are passed over. It looks at 64 chunks at most.
+-- scan_class returns up to want lines of a class from its cursor on, the cursor
+-- behind the chunks that hold none of it, and whether there may be more behind
+-- that. Those that were ended where they stood (answer.lua) are passed over. It
+-- looks at 64 chunks at most.
 local function scan_class(class, want)
   local cur = redis.call('HGET', meta, 'cur:' .. class) or '0 0'
   local chunk, last = string.match(cur, '^(%d+) (%d+)$')
@@ -229,41 +248,62 @@ local function scan_class(class, want)
         for l = from, to do
           if #got == want then break end
           if redis.call('HEXISTS', rec, num(l)) == 0 then
-            got[#got + 1] = {line = l, class = class, chunk = chunk}
+            got[#got + 1] = {line = l, class = class, chunk = chunk, gen = 0}
           end
         end
       end
     end
     if #got < want then chunk = chunk + 1 end
   end
-  return got, num(chunk) .. ' ' .. num(last)
+  return got, num(chunk) .. ' ' .. num(last), #got == want or chunk == limit
 end
 
--- take removes up to n lines from the backlog, in file order, at most room[c]
--- of class c (nil: any number).
+-- scan_again returns up to want lines of a class that were retried.
+local function scan_again(class, want)
+  local got = {}
+  for _, e in ipairs(redis.call('ZRANGE', again .. class, 0, want - 1)) do
+    local l, g, k = string.match(e, '^(%d+) (%d+) (%d+)$')
+    got[#got + 1] = {line = tonumber(l), class = class, chunk = tonumber(k), gen = tonumber(g), entry = e}
+  end
+  return got
+end
+
+local function by_line(a, b) return a.line < b.line end
+
+-- take removes up to n lines from the backlog, those that were retried first,
+-- then in file order, at most room[c] of class c (nil: any number). It returns
+-- them, and whether there may be more.
 local function take(n, room)
-  local all = {}
+  local all, rest, more = {}, {}, false
   for class in string.gmatch(redis.call('HGET', meta, 'classes') or '', '%d+') do
     local want = math.min(n, room[class] or n, tonumber(redis.call('HGET', meta, 'w:' .. class) or '0'))
     if want > 0 then
-      local got, cursor = scan_class(class, want)
-      if #got == 0 then redis.call('HSET', meta, 'cur:' .. class, cursor) end
-      for _, t in ipairs(got) do all[#all + 1] = t end
+      local retried = scan_again(class, want)
+      for _, t in ipairs(retried) do all[#all + 1] = t end
+      if #retried < want then
+        local got, cursor, left = scan_class(class, want - #retried)
+        if #got == 0 then redis.call('HSET', meta, 'cur:' .. class, cursor) end
+        for _, t in ipairs(got) do rest[#rest + 1] = t end
+        more = more or left
+      end
     end
   end
-  table.sort(all, function(a, b) return a.line < b.line end)
+  table.sort(all, by_line)
+  table.sort(rest, by_line)
+  for _, t in ipairs(rest) do all[#all + 1] = t end
   for i = #all, n + 1, -1 do all[i] = nil end
-  local taken = {}
+  local taken, cursors = {}, {}
   for _, t in ipairs(all) do
-    taken[t.class] = taken[t.class] or {n = 0}
-    taken[t.class].n = taken[t.class].n + 1
-    taken[t.class].cursor = num(t.chunk) .. ' ' .. num(t.line)
+    taken[t.class] = (taken[t.class] or 0) + 1
+    if t.entry then
+      redis.call('ZREM', again .. t.class, t.entry)
+    else
+      cursors[t.class] = num(t.chunk) .. ' ' .. num(t.line)
+    end
   end
-  for class, t in pairs(taken) do
-    redis.call('HSET', meta, 'cur:' .. class, t.cursor)
-    incr('w:' .. class, -t.n)
-  end
-  return all
+  for class, cursor in pairs(cursors) do redis.call('HSET', meta, 'cur:' .. class, cursor) end
+  for class, t in pairs(taken) do incr('w:' .. class, -t) end
+  return all, more or #all == n
 end
 
 -- fence returns whether a keeper's epoch is older than one seen before.
