@@ -114,7 +114,7 @@ func (m state) backlog(id string, out int64) (Backlog, error) {
 
 // Status returns how far a batch is; ErrNotFound: no such batch.
 func (s *Redis) Status(ctx context.Context, id string) (Status, error) {
-	all, err := s.statuses(ctx, []string{id})
+	all, err := s.statuses(ctx, []string{id}, waitSample)
 	if err == nil && len(all) == 0 {
 		err = ErrNotFound
 	}
@@ -124,31 +124,32 @@ func (s *Redis) Status(ctx context.Context, id string) (Status, error) {
 	return all[0], nil
 }
 
-// List returns the status of all batches, newest first. Finished ones cost one
-// small hash each. Batches that cannot be read are left out; the others come
+// List returns the status of all batches, newest first, each of which costs four
+// small replies however many lines it has. Batches that cannot be read are left out; the others come
 // back beside an error that joins those of all such batches.
 func (s *Redis) List(ctx context.Context) ([]Status, error) {
 	ids, err := s.rdb.ZRevRange(ctx, allKey, 0, -1).Result()
 	if err != nil || len(ids) == 0 {
 		return []Status{}, wrap("list batches", err)
 	}
-	all, err := s.statuses(ctx, ids)
+	all, err := s.statuses(ctx, ids, waitSampleOfMany)
 	return all, wrap("list batches", err)
 }
 
 // statusParts are the replies that make one status.
 type statusParts struct {
-	meta, rate *redis.MapStringStringCmd
-	waits      *redis.StringSliceCmd
-	out        *redis.IntCmd
+	meta, rate   *redis.MapStringStringCmd
+	waits        *redis.KeyValueSliceCmd // some of the lines that wait
+	out, waiting *redis.IntCmd
 }
 
 func (p statusParts) err() error {
-	return cmp.Or(p.meta.Err(), p.rate.Err(), p.waits.Err(), p.out.Err())
+	return cmp.Or(p.meta.Err(), p.rate.Err(), p.waits.Err(), p.out.Err(), p.waiting.Err())
 }
 
-// statuses returns what it can read, and the joined errors of the rest.
-func (s *Redis) statuses(ctx context.Context, ids []string) ([]Status, error) {
+// statuses returns what it can read, and the joined errors of the rest. It looks
+// at sample lines of each batch that wait.
+func (s *Redis) statuses(ctx context.Context, ids []string, sample int) ([]Status, error) {
 	parts := make([]statusParts, len(ids))
 	now, err := s.now(ctx)
 	if err != nil {
@@ -156,10 +157,10 @@ func (s *Redis) statuses(ctx context.Context, ids []string) ([]Status, error) {
 	}
 	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
-			// The keys of a line's life are gone or small once a batch is over.
 			parts[i] = statusParts{
 				meta: p.HGetAll(ctx, metaKey(id)), rate: p.HGetAll(ctx, key(id, "rate")),
-				waits: p.HVals(ctx, key(id, "wait")), out: p.HLen(ctx, key(id, "out")),
+				waits: p.HRandFieldWithValues(ctx, key(id, "wait"), sample),
+				out:   p.HLen(ctx, key(id, "out")), waiting: p.HLen(ctx, key(id, "wait")),
 			}
 		}
 		return nil
@@ -209,10 +210,10 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 		st.BudgetUSD = &d.Budget
 	}
 	st.Outstanding = st.Total - st.Succeeded - st.Failed - st.Expired - st.Cancelled
-	if st.WaitingFor, err = waitingFor(p.waits.Val()); err != nil {
+	waiting := p.waiting.Val()
+	if st.WaitingFor, err = waitingFor(p.waits.Val(), waiting); err != nil {
 		return Status{}, err
 	}
-	waiting := int64(len(p.waits.Val()))
 	st.State, st.Idle = stateOf(m, p.out.Val(), waiting), waiting == p.out.Val()
 	st.forecast(p.rate.Val(), now)
 	return st, nil
@@ -231,31 +232,6 @@ func stateOf(m state, out, waiting int64) State {
 		return Waiting
 	}
 	return Running
-}
-
-// waitingFor sums up what lines wait for, the earliest first: of one model and
-// reason, the earliest time.
-func waitingFor(waits []string) ([]WaitingFor, error) {
-	type cause struct{ model, reason string }
-	first := map[cause]time.Time{}
-	for _, text := range waits {
-		var w Wait
-		if err := json.Unmarshal([]byte(text), &w); err != nil {
-			return nil, fmt.Errorf("read what a line waits for: %w", err)
-		}
-		c := cause{w.Model, w.Reason}
-		if t, ok := first[c]; !ok || w.Until.Before(t) {
-			first[c] = w.Until
-		}
-	}
-	all := []WaitingFor{}
-	for c, until := range first {
-		all = append(all, WaitingFor{Model: c.model, Reason: c.reason, Until: until})
-	}
-	slices.SortFunc(all, func(a, b WaitingFor) int {
-		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Reason, b.Reason))
-	})
-	return all, nil
 }
 
 // forecast fills in the rate, the ETA and whether the batch is on time. The

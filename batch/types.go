@@ -263,6 +263,9 @@ type WaitingFor struct {
 	// Parent is whose breaker keeps calls away where it is not the model's own: the
 	// provider, or a region of it.
 	Parent string `json:"parent,omitempty"`
+	// Lines is how many lines wait for it; absent where none was begun. It is an
+	// estimate where more than a thousand lines of the batch wait.
+	Lines int64 `json:"lines,omitempty"`
 }
 
 // MarshalJSON writes an unknown time as null.

@@ -1,10 +1,24 @@
 package batch
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"nightshift/limit"
+)
+
+// How many lines that wait a status looks at: of one batch, and of each of many. A
+// keeper defers about a hundred lines of a class (design, section 3), so that
+// these are mostly all; of more, they are picked at random.
+const (
+	waitSample       = 1024
+	waitSampleOfMany = 256
 )
 
 // reasonGuard is a wait for the hourly guard, as package ladder names it.
@@ -43,6 +57,36 @@ func (st *Status) heldETA() {
 	if until := st.WaitingFor[i].Until; st.Deadline != nil && until.After(*st.Deadline) {
 		st.judge(until)
 	}
+}
+
+// waitingFor sums up what lines wait for, the earliest first: of one model and
+// reason, the earliest time and how many lines. Of more lines than it is shown, the
+// numbers are estimates.
+func waitingFor(waits []redis.KeyValue, lines int64) ([]WaitingFor, error) {
+	type cause struct{ model, reason string }
+	sums := map[cause]WaitingFor{}
+	for _, line := range waits {
+		var w Wait
+		if err := json.Unmarshal([]byte(line.Value), &w); err != nil {
+			return nil, fmt.Errorf("read what line %s waits for: %w", line.Key, err)
+		}
+		c := cause{w.Model, w.Reason}
+		sum, known := sums[c]
+		if !known || w.Until.Before(sum.Until) {
+			sum.Until = w.Until
+		}
+		sum.Lines++
+		sums[c] = sum
+	}
+	all := []WaitingFor{}
+	for c, sum := range sums {
+		n := math.Round(float64(sum.Lines) * float64(lines) / float64(len(waits)))
+		all = append(all, WaitingFor{Model: c.model, Reason: c.reason, Until: sum.Until, Lines: max(1, int64(n))})
+	}
+	slices.SortFunc(all, func(a, b WaitingFor) int {
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all, nil
 }
 
 // guardOf says whether a guard keeps the producer from new calls, and until when.

@@ -190,12 +190,16 @@ func (p *program) pace(s batch.Status, now time.Time) string {
 	return text
 }
 
-// waiting is what a line waits for, and until when where that is known.
+// waiting is what lines wait for, until when where that is known, and how many.
 func (p *program) waiting(w batch.WaitingFor, now time.Time) string {
-	if w.Until.IsZero() {
-		return waitCause(w)
+	text := waitCause(w)
+	if !w.Until.IsZero() {
+		text += " until " + p.Clock(w.Until, now)
 	}
-	return waitCause(w) + " until " + p.Clock(w.Until, now)
+	if w.Lines > 0 {
+		text += ": " + cli.Count(w.Lines, "line")
+	}
+	return text
 }
 
 func waitCause(w batch.WaitingFor) string {
