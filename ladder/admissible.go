@@ -15,6 +15,8 @@ func (a *attempt) admissible(i int) move {
 	switch {
 	case slices.Contains(a.out.Progress.RuledOut, i):
 		return a.skip(r, a.whyRuledOut(r))
+	case !r.serves(a.r.Endpoint):
+		return a.unserved(r)
 	case r.Model == "" && a.preset(r) == nil:
 		return a.skip(r, "no rule matches the line")
 	case !a.fits(r):
@@ -61,7 +63,7 @@ func (a *attempt) notBefore(r *rung, t time.Time) move {
 func (a *attempt) isFirst(r *rung) bool {
 	for i := a.start(); i < r.index; i++ {
 		above := &a.l.rungs[i]
-		if above.Model != "" && !slices.Contains(a.out.Progress.RuledOut, i) && !a.tooLarge(above) {
+		if above.Model != "" && above.serves(a.r.Endpoint) && !slices.Contains(a.out.Progress.RuledOut, i) && !a.tooLarge(above) {
 			return false
 		}
 	}

@@ -49,7 +49,7 @@ type attempt struct {
 // shutdown, or when the line is another's. Whatever happened, the outcome's
 // progress holds every call that was made.
 func (l *Ladder) Attempt(ctx context.Context, r Request, j Journal) Outcome {
-	a := &attempt{l: l, ctx: ctx, r: r, j: j, matcher: matcher{body: r.Body}}
+	a := &attempt{l: l, ctx: ctx, r: r, j: j, matcher: matcher{endpoint: r.Endpoint, body: r.Body}}
 	a.out.Progress = r.Progress
 	a.out.Progress.Calls = slices.Clone(r.Progress.Calls)
 	a.out.Progress.RuledOut = slices.Clone(r.Progress.RuledOut)

@@ -15,6 +15,7 @@ import (
 
 	"nightshift/config"
 	"nightshift/internal/packer"
+	"nightshift/provider"
 )
 
 // AnswerStore keeps values by the digest of a request. It must be safe for
@@ -122,7 +123,7 @@ type keptAnswer struct {
 }
 
 // load returns the answer that is kept; nil: none is, or none that can be had.
-func (c *cache) load(ctx context.Context, digest string) *Answer {
+func (c *cache) load(ctx context.Context, digest, endpoint string) *Answer {
 	limited, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()
 	packed, err := c.store.Load(limited, digest)
@@ -133,7 +134,7 @@ func (c *cache) load(ctx context.Context, digest string) *Answer {
 		c.complain(ctx, "look up", err)
 		return nil
 	}
-	ans, err := c.unpack(packed)
+	ans, err := c.unpack(packed, endpoint)
 	if err == nil {
 		return ans
 	}
@@ -144,7 +145,7 @@ func (c *cache) load(ctx context.Context, digest string) *Answer {
 	return nil
 }
 
-func (c *cache) unpack(packed []byte) (*Answer, error) {
+func (c *cache) unpack(packed []byte, endpoint string) (*Answer, error) {
 	text, err := c.packer.Unpack(packed)
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func (c *cache) unpack(packed []byte) (*Answer, error) {
 		Response: Response{StatusCode: k.StatusCode, RequestID: k.RequestID, Body: body},
 		Provider: k.Provider, Model: k.Model, Tier: k.Tier, Rung: k.Rung, Cached: true, Output: k.Output,
 	}
-	if k.Model == "" || !mayKeep(*ans) {
+	if k.Model == "" || !mayKeep(endpoint, *ans) {
 		return nil, errors.New("it is not one that is kept")
 	}
 	return ans, nil
@@ -192,27 +193,36 @@ func (c *cache) complain(ctx context.Context, what string, err error) {
 
 // mayKeep says whether an answer is as good as the next one would be: whole, and
 // of the line's first choice.
-func mayKeep(a Answer) bool {
-	return a.StatusCode == 200 && !a.Degraded && a.Truncated == 0 && isWhole(a.Body)
+func mayKeep(endpoint string, a Answer) bool {
+	return a.StatusCode == 200 && !a.Degraded && a.Truncated == 0 && isWhole(endpoint, a.Body)
 }
 
-// isWhole says whether every choice of a completion says that it was ended by
-// the model itself, and not by a limit, a filter or a failure.
-func isWhole(body json.RawMessage) bool {
-	var completion struct {
+// isWhole says whether an answer was ended by the model itself, and not by a
+// limit, a filter or a failure: every choice of a completion says so, or the
+// status of a response. Embeddings are always whole.
+func isWhole(endpoint string, body json.RawMessage) bool {
+	var answer struct {
 		Choices []struct {
 			FinishReason string `json:"finish_reason"`
 		} `json:"choices"`
+		Status string            `json:"status"`
+		Data   []json.RawMessage `json:"data"`
 	}
-	if err := json.Unmarshal(body, &completion); err != nil {
+	if err := json.Unmarshal(body, &answer); err != nil {
 		return false
 	}
-	for _, c := range completion.Choices {
+	switch endpoint {
+	case provider.Embeddings:
+		return len(answer.Data) > 0
+	case provider.Responses:
+		return answer.Status == "completed"
+	}
+	for _, c := range answer.Choices {
 		if !slices.Contains([]string{"stop", "tool_calls", "function_call"}, c.FinishReason) {
 			return false
 		}
 	}
-	return len(completion.Choices) > 0
+	return len(answer.Choices) > 0
 }
 
 // recall answers the line with what the cache has for its request.
@@ -223,7 +233,7 @@ func (a *attempt) recall() bool {
 	if a.digest = a.l.cache.digest(a.r); a.digest == "" {
 		return false
 	}
-	ans := a.l.cache.load(a.ctx, a.digest)
+	ans := a.l.cache.load(a.ctx, a.digest, a.r.Endpoint)
 	if ans == nil {
 		return false
 	}
@@ -234,7 +244,7 @@ func (a *attempt) recall() bool {
 // keep puts the answer of a call into the cache. The line waits for that, but
 // not for long, and its answer stands whatever becomes of it.
 func (a *attempt) keep() {
-	if a.digest != "" && a.out.End == Answered && mayKeep(a.out.Answer) {
+	if a.digest != "" && a.out.End == Answered && mayKeep(a.r.Endpoint, a.out.Answer) {
 		a.l.cache.save(context.WithoutCancel(a.ctx), a.digest, a.out.Answer)
 	}
 }

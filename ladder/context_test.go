@@ -142,7 +142,7 @@ func (b *bundle) sent(name string) string {
 		b.t.Fatal(err)
 	}
 	var out []string
-	for i, n := range measure(all[len(all)-1].Body).messages {
+	for i, n := range measure(provider.ChatCompletions, all[len(all)-1].Body).messages {
 		var m message
 		if err := json.Unmarshal(c.Messages[i], &m); err != nil {
 			b.t.Fatal(err)
@@ -240,7 +240,7 @@ func TestDropOldestProperties(t *testing.T) {
 		if err := json.Unmarshal(r.Body, &c); err != nil {
 			rt.Fatal(err)
 		}
-		s := measure(r.Body)
+		s := measure(r.Endpoint, r.Body)
 		target := rapid.IntRange(1, 1500).Draw(rt, "target")
 		drop := map[int]bool{}
 		left, last := s.prompt(), -1
@@ -270,7 +270,7 @@ func FuzzMeasure(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{}]},{"role":"tool","content":[{"text":"x"}]}]}`)
 	f.Add(`{"messages":[1,null,{"content":{}}],"tools":7,"max_tokens":"many"}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		s := measure(json.RawMessage(body))
+		s := measure(provider.ChatCompletions, json.RawMessage(body))
 		var c chat
 		if json.Unmarshal([]byte(body), &c) != nil {
 			return

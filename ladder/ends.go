@@ -31,12 +31,14 @@ func (a *attempt) unanswered() {
 }
 
 // nothingLeft is the end of a line whose rungs were all ruled out by attempts
-// before this one: its last call says why.
+// before this one, as its last call says, or have not its endpoint.
 func (a *attempt) nothingLeft() {
 	kind, why := provider.InvalidRequest, "no rung of the ladder can answer this line"
 	if n := len(a.out.Progress.Calls); n > 0 {
 		kind = a.out.Progress.Calls[n-1].Kind
 		why += ": " + a.out.Progress.Calls[n-1].Detail
+	} else if n := len(a.out.Progress.Skipped); n > 0 {
+		why += ": " + a.out.Progress.Skipped[n-1].Detail
 	}
 	a.final(string(kind), why, nil)
 }

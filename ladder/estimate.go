@@ -21,24 +21,26 @@ const maxChoices = 1000
 // Size is about how large a request is; see [SizeOf].
 type Size struct{ size *size }
 
-// SizeOf measures the body of a request, which need not be one: then it is empty.
-func SizeOf(body json.RawMessage) Size { return Size{measure(body)} }
+// SizeOf measures the body of a request to an endpoint, which need not be one:
+// then it is empty.
+func SizeOf(endpoint string, body json.RawMessage) Size { return Size{measure(endpoint, body)} }
 
 // Estimate is about how many tokens a request takes as a rung sends it, before
-// it is sent; it is SizeOf(body).Tokens.
-func Estimate(body json.RawMessage, r config.Rung, m config.Model) (input, output int64) {
-	return SizeOf(body).Tokens(r, m)
+// it is sent; it is SizeOf(endpoint, body).Tokens.
+func Estimate(endpoint string, body json.RawMessage, r config.Rung, m config.Model) (input, output int64) {
+	return SizeOf(endpoint, body).Tokens(r, m)
 }
 
 // Tokens is about how many tokens the request takes as a rung sends it.
 //
 // The input is counted as everywhere here: a token for four bytes of ASCII, for
 // two letters of another alphabet, for each ideograph; no tokenizer's count, and
-// images count nothing. The output is what the request allows, max_completion_tokens
-// or max_tokens, since that is what providers reserve; a request that allows any
-// length is thought to get [UsualAnswer], within the context that the input
-// leaves. Each of n choices counts. So it is rather too much than too little, and
-// what is reserved by it is corrected by the usage that comes back.
+// images count nothing. The output is what the request allows, max_completion_tokens,
+// max_tokens or max_output_tokens, since that is what providers reserve; a request
+// that allows any length is thought to get [UsualAnswer], within the context that
+// the input leaves. Each of n choices counts, for each prompt of a completion;
+// embeddings have no output. So it is rather too much than too little, and what is
+// reserved by it is corrected by the usage that comes back.
 func (z Size) Tokens(r config.Rung, m config.Model) (input, output int64) {
 	return z.size.estimate(r, m)
 }
@@ -49,6 +51,9 @@ func (z Size) TooLarge(r config.Rung, m config.Model) bool { return z.size.tooLa
 
 func (s *size) estimate(r config.Rung, m config.Model) (input, output int64) {
 	input = int64(s.prompt())
+	if s.endpoint == provider.Embeddings {
+		return min(input, maxEstimate), 0
+	}
 	output = int64(s.answerTokens(r))
 	if output == 0 {
 		output = UsualAnswer
@@ -68,9 +73,9 @@ func (s *size) choices(r config.Rung) int {
 	}
 	var choices int
 	if json.Unmarshal(n, &choices) != nil {
-		return 1
+		choices = 1
 	}
-	return min(max(choices, 1), maxChoices)
+	return min(max(choices, 1)*max(len(s.inputs), 1), maxChoices)
 }
 
 // EstimatedCost is what so many tokens cost on a rung; 0 where neither it nor

@@ -11,10 +11,7 @@ import (
 	"nightshift/provider"
 )
 
-// chatEndpoint is that of probes, and the one that takes a response_format.
-const chatEndpoint = "/v1/chat/completions"
-
-// lineFormat is the response_format of a line's own body.
+// lineFormat is the format that a line's own body asks of its answer.
 type lineFormat struct {
 	Type   string `json:"type"`
 	Schema struct {
@@ -23,9 +20,13 @@ type lineFormat struct {
 	} `json:"json_schema"`
 }
 
-// formatOf returns a body's response_format; nil: it has none. Bodies can be
-// large and few have one, so that the text is looked for first.
-func formatOf(body []byte) *lineFormat {
+// formatOf returns a body's response_format, or the format of its text for a
+// response; nil: it has none. Bodies can be large and few have one, so that the
+// text is looked for first.
+func formatOf(endpoint string, body []byte) *lineFormat {
+	if endpoint == provider.Responses {
+		return textFormat(body)
+	}
 	if !bytes.Contains(body, []byte(`"response_format"`)) {
 		return nil
 	}
@@ -37,6 +38,25 @@ func formatOf(body []byte) *lineFormat {
 	}
 	f := &lineFormat{}
 	_ = json.Unmarshal(b.Format, f) // what is odd in it is the provider's to refuse
+	return f
+}
+
+// textFormat is that of a response, whose schema stands a level higher.
+func textFormat(body []byte) *lineFormat {
+	var b struct {
+		Text struct {
+			Format *struct {
+				Type   string          `json:"type"`
+				Schema json.RawMessage `json:"schema"`
+				Strict bool            `json:"strict"`
+			} `json:"format"`
+		} `json:"text"`
+	}
+	if !bytes.Contains(body, []byte(`"format"`)) || json.Unmarshal(body, &b) != nil || b.Text.Format == nil {
+		return nil
+	}
+	f := &lineFormat{Type: b.Text.Format.Type}
+	f.Schema.Schema, f.Schema.Strict = b.Text.Format.Schema, b.Text.Format.Strict
 	return f
 }
 
@@ -55,7 +75,7 @@ func responseFormat(schema json.RawMessage) any {
 
 // wantsFormat says whether a call should tell the model of the guard's schema.
 func (a *attempt) wantsFormat(r *rung) bool {
-	if a.guard == nil || len(a.guard.text) == 0 || a.plain || a.r.Endpoint != chatEndpoint {
+	if a.guard == nil || len(a.guard.text) == 0 || a.plain || a.r.Endpoint != provider.ChatCompletions {
 		return false
 	}
 	if _, own := r.Set["response_format"]; own || slices.Contains(r.Drop, "response_format") {
@@ -69,7 +89,7 @@ func (a *attempt) wantsFormat(r *rung) bool {
 // Whether it was that, only its answer shows: providers quote requests, whose
 // words can be the same.
 func (a *attempt) formatRefused(r *rung, v variant, e *provider.Error) bool {
-	if !v.format || e.Kind != provider.InvalidRequest {
+	if !v.format || e.Kind != provider.InvalidRequest || e.Parameter == "url" {
 		return false
 	}
 	if !aboutFormat(e) && a.l.output.formats.known(r.key.Model) {

@@ -44,7 +44,8 @@ func newOutput(c config.Output) (output, error) {
 
 // guard is what must hold of the answers to one line.
 type guard struct {
-	schema *schema.Schema // nil: none
+	endpoint string
+	schema   *schema.Schema // nil: none
 	// text is the schema, where the model has yet to be told of it: nil where
 	// the body does.
 	text   json.RawMessage
@@ -56,8 +57,11 @@ type guard struct {
 // schema comes first, then that of a strict response_format in its body, which
 // the model is held to anyway, then the ladder's.
 func (l *Ladder) guardOf(r Request) (*guard, error) {
-	g := guard{schema: l.output.schema, text: l.output.text, deny: l.output.deny}
-	format := formatOf(r.Body)
+	g := guard{endpoint: r.Endpoint, schema: l.output.schema, text: l.output.text, deny: l.output.deny}
+	if !provider.HasText(r.Endpoint) {
+		return nil, nil
+	}
+	format := formatOf(r.Endpoint, r.Body)
 	switch {
 	case len(r.Schema) > 0:
 		s, err := l.output.lines.Compile(r.Schema)
@@ -108,9 +112,9 @@ func (f *fault) err(ans provider.Answer) *provider.Error {
 // is wrong with the answer. Nothing that is denied may stand in any choice; of
 // several choices the first valid one counts.
 func (g *guard) check(ans provider.Answer) (json.RawMessage, *fault) {
-	choices, err := readChoices(ans.Body)
+	choices, err := readAnswer(g.endpoint, ans.Body)
 	if err != nil {
-		return nil, &fault{why: "the answer is no chat completion", cut: true}
+		return nil, &fault{why: "the answer has not the shape of its endpoint's", cut: true}
 	}
 	if f := g.denied(choices); f != nil {
 		return nil, f

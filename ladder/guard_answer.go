@@ -20,7 +20,9 @@ type reply struct {
 
 type toolCall struct {
 	ID       string `json:"id"`
+	Type     string `json:"type"`
 	Function struct {
+		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
 }

@@ -132,7 +132,7 @@ func FuzzGuard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, schema string) {
 		b := setup(t, "a")
 		l := b.ladder(guarded(0, "", []string{"x+y"}, "a"))
-		g, err := l.guardOf(Request{Schema: json.RawMessage(schema), Body: body, Endpoint: chatEndpoint})
+		g, err := l.guardOf(Request{Schema: json.RawMessage(schema), Body: body, Endpoint: provider.ChatCompletions})
 		if err != nil || g == nil {
 			return
 		}

@@ -77,7 +77,7 @@ func (a *attempt) shape(r *rung, req *provider.Request) variant {
 		req.Set["response_format"] = responseFormat(a.guard.text)
 	}
 	if v.repair {
-		req.Set["messages"] = a.repair(req.Body, v.format)
+		a.repair(req, v.format)
 	}
 	req.IdempotencyKey = a.idempotencyKey(r, v)
 	return v
@@ -91,14 +91,20 @@ func (a *attempt) purpose() Purpose {
 	return ForLine
 }
 
-// repair is the conversation with the model's own answer and what is wrong with
+// repair sets the conversation with the model's own answer and what is wrong with
 // it. Only the last answer is in it: each round costs as much as the one before.
-func (a *attempt) repair(body []byte, told bool) []json.RawMessage {
-	var request struct {
+func (a *attempt) repair(req *provider.Request, told bool) {
+	var body struct {
 		Messages []json.RawMessage `json:"messages"`
+		Input    json.RawMessage   `json:"input"`
 	}
-	_ = json.Unmarshal(body, &request) // it was read when the line was submitted
-	return append(request.Messages, a.fault.ask(a.schemaToTell(told))...)
+	_ = json.Unmarshal(req.Body, &body) // it was read when the line was submitted
+	schema := a.schemaToTell(told)
+	if a.r.Endpoint == provider.Responses {
+		req.Set["input"] = append(itemsOf(body.Input), a.fault.askItems(schema)...)
+		return
+	}
+	req.Set["messages"] = append(body.Messages, a.fault.ask(schema)...)
 }
 
 // schemaToTell is the schema where the model has not been told of it otherwise.
@@ -113,10 +119,7 @@ func (a *attempt) schemaToTell(told bool) json.RawMessage {
 // answered as tools answer, which the APIs insist on.
 func (f *fault) ask(schema json.RawMessage) []json.RawMessage {
 	said := map[string]any{"role": "assistant", "content": f.message.text()}
-	text := "This answer cannot be used: " + f.text + "\nGive the whole answer again, corrected, and nothing else."
-	if len(schema) > 0 {
-		text += "\nIt must be JSON that satisfies this schema:\n" + string(schema)
-	}
+	text := f.askText(schema)
 	calls := f.message.calls()
 	if len(calls) == 0 {
 		return encodeAll(said, map[string]any{"role": "user", "content": text})
@@ -127,6 +130,38 @@ func (f *fault) ask(schema json.RawMessage) []json.RawMessage {
 		all = append(all, map[string]any{"role": "tool", "tool_call_id": c.ID, "content": text})
 	}
 	return encodeAll(all...)
+}
+
+// askItems is ask as items of a response's input.
+func (f *fault) askItems(schema json.RawMessage) []json.RawMessage {
+	var all []any
+	text := f.askText(schema)
+	if said := f.message.text(); said != "" {
+		all = append(all, map[string]any{"role": "assistant", "content": said})
+	}
+	calls := f.message.calls()
+	for _, c := range calls {
+		arguments := "arguments"
+		if c.Type == "custom_tool_call" {
+			arguments = "input"
+		}
+		all = append(all, map[string]any{"type": c.Type, "call_id": c.ID, "name": c.Function.Name, arguments: c.Function.Arguments})
+	}
+	for _, c := range calls {
+		all = append(all, map[string]any{"type": c.Type + "_output", "call_id": c.ID, "output": text})
+	}
+	if len(calls) == 0 {
+		all = append(all, map[string]any{"role": "user", "content": text})
+	}
+	return encodeAll(all...)
+}
+
+func (f *fault) askText(schema json.RawMessage) string {
+	text := "This answer cannot be used: " + f.text + "\nGive the whole answer again, corrected, and nothing else."
+	if len(schema) > 0 {
+		text += "\nIt must be JSON that satisfies this schema:\n" + string(schema)
+	}
+	return text
 }
 
 func encodeAll(messages ...any) []json.RawMessage {
@@ -151,10 +186,11 @@ func (a *attempt) inspect(ans provider.Answer) (json.RawMessage, *fault) {
 
 // unfit is what becomes of a line whose answer is not valid: the model is asked
 // again while the line's repairs for it last, then the rung is out. An answer
-// that was cut off is not asked for again: it would be cut off again.
+// that was cut off is not asked for again: it would be cut off again. Nor is the
+// completion of a text, which is no conversation.
 func (a *attempt) unfit(r *rung, f *fault, e *provider.Error) move {
 	f.last, a.fault = e, nil
-	repairable := !f.cut && len(f.message.Content)+len(f.message.ToolCalls) <= maxShown
+	repairable := !f.cut && a.r.Endpoint != provider.Completions && len(f.message.Content)+len(f.message.ToolCalls) <= maxShown
 	if !repairable || a.invalidAnswers(r) > a.l.output.repairs {
 		return a.ruleOut(e, r.index)
 	}

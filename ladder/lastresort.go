@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightshift/config"
+	"nightshift/provider"
 )
 
 // LastResort gives the texts that a ladder has for its lines at the deadline. It
@@ -59,7 +60,10 @@ func (l *LastResort) Opens(margin, deadline time.Time) time.Time {
 
 // Answer returns the text for a line, and false where there is none that fits it.
 func (l *LastResort) Answer(r Request) (Answer, bool) {
-	m := matcher{body: r.Body}
+	if !provider.HasText(r.Endpoint) {
+		return Answer{}, false
+	}
+	m := matcher{endpoint: r.Endpoint, body: r.Body}
 	for i := startOf(r, len(l.rungs)); i < len(l.rungs); i++ {
 		text := m.preset(&l.rungs[i])
 		if text == nil || slices.Contains(r.Progress.RuledOut, i) {

@@ -24,7 +24,7 @@ func (a *attempt) hasLastResort(texts bool) bool {
 	}
 	for i := a.start(); i < len(a.l.rungs); i++ {
 		r := &a.l.rungs[i]
-		open := r.AtDeadline && !slices.Contains(a.out.Progress.RuledOut, i) && !a.named(r)
+		open := r.AtDeadline && !slices.Contains(a.out.Progress.RuledOut, i) && !a.named(r) && r.serves(a.r.Endpoint)
 		if open && (r.Model != "" && !texts && !a.tooLarge(r) || r.Model == "" && a.preset(r) != nil) {
 			return true
 		}

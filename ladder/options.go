@@ -23,8 +23,8 @@ type Options struct {
 	Ladder config.Ladder
 	// Models holds at least the models that the ladder names, by their keys.
 	Models map[string]config.Model
-	// Providers are those of the models; a cache keeps the answers of another API,
-	// or to other headers, apart.
+	// Providers are those of the models: their API says which endpoints they have,
+	// and a cache keeps the answers of another API, or to other headers, apart.
 	Providers map[string]config.Provider
 	// Callers holds the adapter of each of these models, by the model's key: a
 	// model may have an endpoint and an API key of its own, so the provider's
@@ -90,6 +90,7 @@ type rung struct {
 	presets []preset // of a rung without a model
 	model   config.Model
 	key     breaker.Key
+	api     string // that its provider speaks
 	lane    string // the service tier that it asks for, which is parked where it alone has no capacity
 	caller  Caller
 	price   *config.Price
@@ -204,6 +205,7 @@ func newRung(i int, c config.Rung, o Options) (rung, error) {
 	}
 	r.model = m
 	r.key = breakerKey(c.Model, m)
+	r.api = o.Providers[m.Provider].API
 	r.lane, _ = c.Set["service_tier"].(string)
 	r.price = m.Price
 	if c.Price != nil {

@@ -132,7 +132,8 @@ func (l *Ladder) weights(goal string) config.Weights {
 
 // route is the order of the rungs for a line, best first, and the rung of which
 // an answer is not degraded: the one that it would begin with if no model were
-// demoted; of a line that names a model below the first rung, the first. Only model rungs without a
+// demoted; of a line that names a model below the first rung, the first. Rungs
+// that have not the line's endpoint do not count. Only model rungs without a
 // condition of time change places, among themselves; a line that names a model
 // begins with it.
 func (l *Ladder) route(r Request, now time.Time) (order []int, first int) {
@@ -141,15 +142,19 @@ func (l *Ladder) route(r Request, now time.Time) (order []int, first int) {
 	var all []candidate
 	for i := start; i < len(l.rungs); i++ {
 		order = append(order, i)
-		if x := &l.rungs[i]; x.Model != "" && x.After == 0 && !x.AtDeadline && (i > start || r.Rung == 0) {
+		if x := &l.rungs[i]; x.Model != "" && x.serves(r.Endpoint) && x.After == 0 && !x.AtDeadline && (i > start || r.Rung == 0) {
 			places = append(places, i-start)
 			all = append(all, l.candidate(x, now))
 		}
 	}
 	rank(all, l.weights(r.Goal))
 	place(order, places, all)
-	if first = order[0]; r.Rung > 0 && start > 0 {
-		first = 0
+	first = l.firstServing(order, r.Endpoint)
+	for i := 0; i < start && r.Rung > 0; i++ {
+		if l.rungs[i].serves(r.Endpoint) {
+			first = i
+			break
+		}
 	}
 	demote(all)
 	if l.explores(r.Goal, all) {

@@ -39,8 +39,9 @@ func compilePresets(i int, c config.Rung) ([]preset, error) {
 
 // matcher finds the texts of one line; it reads the line's prompt once, if at all.
 type matcher struct {
-	body   json.RawMessage
-	prompt *string
+	endpoint string
+	body     json.RawMessage
+	prompt   *string
 }
 
 // preset returns the first text of a rung that the line matches, or nil.
@@ -50,7 +51,7 @@ func (m *matcher) preset(r *rung) *template.Template {
 			return p.text
 		}
 		if m.prompt == nil {
-			text := lastUserText(m.body)
+			text := lastInput(m.endpoint, m.body)
 			m.prompt = &text
 		}
 		if p.match.MatchString(*m.prompt) {
@@ -88,22 +89,4 @@ func (m message) text() string {
 		}
 	}
 	return strings.Join(texts, "\n")
-}
-
-// lastUserText is what rules are matched against: the text of the last message
-// of the user, "" where there is none. The whole prompt would match by the
-// system message, which is the same in every line, or by an example in it.
-func lastUserText(body json.RawMessage) string {
-	var b struct {
-		Messages []message `json:"messages"`
-	}
-	if json.Unmarshal(body, &b) != nil {
-		return ""
-	}
-	for i := len(b.Messages) - 1; i >= 0; i-- {
-		if b.Messages[i].Role == "user" {
-			return b.Messages[i].text()
-		}
-	}
-	return ""
 }

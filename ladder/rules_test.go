@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"nightshift/config"
+	"nightshift/provider"
 )
 
 func TestRulesAnswerLinesThatMatch(t *testing.T) {
@@ -60,9 +61,14 @@ func TestRulesAboveAModel(t *testing.T) {
 	same(t, "by", out.Answer.Model, "p/a")
 }
 
-func FuzzLastUserText(f *testing.F) {
+func FuzzLastInput(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"hi"}]}`)
 	f.Add(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},null]}]}`)
 	f.Add(`{"messages":[null,{"content":{}}]}`)
-	f.Fuzz(func(t *testing.T, body string) { lastUserText(json.RawMessage(body)) })
+	f.Add(`{"prompt":["a",[1,2],null],"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},1]}`)
+	f.Fuzz(func(_ *testing.T, body string) {
+		for _, endpoint := range provider.Endpoints() {
+			lastInput(endpoint, json.RawMessage(body))
+		}
+	})
 }

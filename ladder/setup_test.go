@@ -25,21 +25,22 @@ var epoch = time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)
 
 // bundle is a ladder over fakes in virtual time: only sleeping and calls take any.
 type bundle struct {
-	t        testing.TB
-	mu       sync.Mutex
-	now      time.Time
-	slept    []time.Duration
-	onSleep  func()
-	models   map[string]config.Model
-	breakers *fakeBreakers
-	pace     *fakePace
-	guard    *fakeGuard
-	callers  map[string]*fakeCaller
-	journal  *fakeJournal
-	cache    AnswerStore
-	events   []CallEvent
-	avoided  []breaker.Key
-	log      strings.Builder
+	t         testing.TB
+	mu        sync.Mutex
+	now       time.Time
+	slept     []time.Duration
+	onSleep   func()
+	models    map[string]config.Model
+	providers map[string]config.Provider
+	breakers  *fakeBreakers
+	pace      *fakePace
+	guard     *fakeGuard
+	callers   map[string]*fakeCaller
+	journal   *fakeJournal
+	cache     AnswerStore
+	events    []CallEvent
+	avoided   []breaker.Key
+	log       strings.Builder
 }
 
 // setup makes models of provider p (a premium limit of 30 s, 100 + 10 tokens a
@@ -84,7 +85,7 @@ func (b *bundle) ladder(c config.Ladder) *Ladder {
 		callers[k] = v
 	}
 	l, err := New(Options{
-		Ladder: c, Models: b.models, Callers: callers, Gate: b.gate(b.breakers),
+		Ladder: c, Models: b.models, Providers: b.providers, Callers: callers, Gate: b.gate(b.breakers),
 		Cache: b.cache, Sleeper: b, Now: b.Now, Rand: func() float64 { return 0.5 }, Observer: b, Logger: testLogger(&b.log),
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package ladder
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"nightshift/config"
@@ -11,11 +12,14 @@ import (
 
 // size is about how many tokens a request has. It is no tokenizer's count: text
 // in ASCII counts a token for four bytes, which is English and code; other
-// alphabets one for two letters; ideographs, kana, hangul and emoji one each.
-// Tools and schemas count as text, every message four more. Images count
-// nothing, since providers price them by rules of their own.
+// alphabets one for two letters; ideographs, kana, hangul and emoji one each; a
+// list of tokens counts as it is. Tools and schemas count as text, every message
+// four more. Images count nothing, since providers price them by rules of their
+// own.
 type size struct {
-	messages []int // of each message
+	endpoint string
+	messages []int // of each message, or item of a response's input
+	inputs   []int // of each prompt of a completion or input of embeddings, which the model takes one by one
 	rest     int   // tools and schemas
 	answer   json.RawMessage
 	n        json.RawMessage
@@ -29,7 +33,18 @@ func (s *size) prompt() int {
 	for _, m := range s.messages {
 		n += m
 	}
+	for _, i := range s.inputs {
+		n += i
+	}
 	return n
+}
+
+// window is what the model takes at a time.
+func (s *size) window() int {
+	if len(s.inputs) > 0 {
+		return slices.Max(s.inputs)
+	}
+	return s.prompt()
 }
 
 // tokens counts a text.
@@ -50,7 +65,7 @@ func tokens(text []byte) int {
 	return (ascii+3)/4 + (letters+1)/2 + signs
 }
 
-// chat is what we read of a request.
+// chat is what we read of a request, whatever its endpoint.
 type chat struct {
 	Messages       []json.RawMessage `json:"messages"`
 	Tools          json.RawMessage   `json:"tools"`
@@ -59,15 +74,28 @@ type chat struct {
 	MaxTokens      json.RawMessage   `json:"max_tokens"`
 	MaxCompletion  json.RawMessage   `json:"max_completion_tokens"`
 	N              json.RawMessage   `json:"n"`
+	Prompt         json.RawMessage   `json:"prompt"`       // of a completion
+	Input          json.RawMessage   `json:"input"`        // of embeddings, or a response
+	Instructions   json.RawMessage   `json:"instructions"` // of a response, from here on
+	Text           json.RawMessage   `json:"text"`
+	MaxOutput      json.RawMessage   `json:"max_output_tokens"`
 }
 
-// measure returns the size of a body; what is no chat has none.
-func measure(body json.RawMessage) *size {
+// measure returns the size of a body; what is no request has none.
+func measure(endpoint string, body json.RawMessage) *size {
 	var c chat
 	if json.Unmarshal(body, &c) != nil {
-		return &size{}
+		return &size{endpoint: endpoint}
 	}
-	s := &size{rest: tokens(c.Tools) + tokens(c.Functions) + tokens(c.ResponseFormat), n: c.N}
+	switch endpoint {
+	case provider.Completions:
+		return &size{endpoint: endpoint, inputs: countInputs(c.Prompt), answer: c.MaxTokens, n: c.N}
+	case provider.Embeddings:
+		return &size{endpoint: endpoint, inputs: countInputs(c.Input)}
+	case provider.Responses:
+		return c.measureResponse()
+	}
+	s := &size{endpoint: endpoint, rest: tokens(c.Tools) + tokens(c.Functions) + tokens(c.ResponseFormat), n: c.N}
 	for _, raw := range c.Messages {
 		var m message
 		_ = json.Unmarshal(raw, &m) // what does not fit counts nothing
@@ -79,12 +107,42 @@ func measure(body json.RawMessage) *size {
 	return s
 }
 
+func countInputs(raw json.RawMessage) (all []int) {
+	for _, input := range inputsOf(raw) {
+		all = append(all, inputTokens(input))
+	}
+	return all
+}
+
+// measureResponse is measure for a response.
+func (c chat) measureResponse() *size {
+	s := &size{endpoint: provider.Responses, answer: c.MaxOutput}
+	s.rest = tokens(c.Tools) + tokens(c.Text) + tokens([]byte(inputText(c.Instructions)))
+	for _, raw := range itemsOf(c.Input) {
+		var i item
+		_ = json.Unmarshal(raw, &i) // what does not fit counts nothing
+		s.messages = append(s.messages, perMessage+tokens([]byte(i.text()))+tokens(i.Arguments)+tokens(i.Output))
+	}
+	return s
+}
+
+// limits are the names that an endpoint has for the most tokens of an answer.
+func limits(endpoint string) []string {
+	switch endpoint {
+	case provider.Responses:
+		return []string{"max_output_tokens"}
+	case provider.Embeddings:
+		return nil
+	}
+	return []string{"max_tokens", "max_completion_tokens"}
+}
+
 // answerTokens is how long the answer may become by the request, as a rung sends it.
 func (a *attempt) answerTokens(r *rung) int { return a.size().answerTokens(r.Rung) }
 
 func (s *size) answerTokens(r config.Rung) int {
 	limit := s.answer
-	for _, field := range []string{"max_tokens", "max_completion_tokens"} {
+	for _, field := range limits(s.endpoint) {
 		if v, ok := r.Set[field]; ok {
 			limit, _ = json.Marshal(v)
 		}
@@ -99,7 +157,7 @@ func (s *size) answerTokens(r config.Rung) int {
 // size is that of the request as it stands; it is measured once.
 func (a *attempt) size() *size {
 	if a.measured == nil {
-		a.measured = measure(a.r.Body)
+		a.measured = measure(a.r.Endpoint, a.r.Body)
 	}
 	return a.measured
 }
@@ -110,7 +168,7 @@ func (a *attempt) size() *size {
 func (a *attempt) tooLarge(r *rung) bool { return a.size().tooLarge(r.Rung, r.model) }
 
 func (s *size) tooLarge(r config.Rung, m config.Model) bool {
-	return r.Model != "" && m.Context > 0 && s.prompt()*4/5+s.answerTokens(r) > m.Context
+	return r.Model != "" && m.Context > 0 && s.window()*4/5+s.answerTokens(r) > m.Context
 }
 
 // fits says whether the request may go to a rung, shortened where the ladder
@@ -124,7 +182,7 @@ func (a *attempt) fits(r *rung) bool {
 
 // oversized passes a rung over whose context is too small.
 func (a *attempt) oversized(r *rung) move {
-	why := fmt.Sprintf("the request has about %d tokens", a.size().prompt())
+	why := fmt.Sprintf("the request has about %d tokens", a.size().window())
 	if n := a.answerTokens(r); n > 0 {
 		why += fmt.Sprintf(" and asks for an answer of %d", n)
 	}

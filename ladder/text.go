@@ -7,7 +7,6 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
-	"time"
 )
 
 // Who answered from a text rung: the provider, and the model's name in the body,
@@ -112,46 +111,6 @@ func decode(raw json.RawMessage) (any, error) {
 		return map[string]any{}, nil
 	}
 	return v, nil
-}
-
-// completion is a text in the shape of a chat completion.
-type completion struct {
-	ID      string   `json:"id"`
-	Object  string   `json:"object"`
-	Created int64    `json:"created"`
-	Model   string   `json:"model"`
-	Choices []choice `json:"choices"`
-	Usage   struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-		Total      int `json:"total_tokens"`
-	} `json:"usage"`
-}
-
-type choice struct {
-	Index   int `json:"index"`
-	Message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	} `json:"message"`
-	FinishReason string `json:"finish_reason"`
-}
-
-// textAnswer is the answer of a text rung: no call, no cost, always degraded.
-func textAnswer(r *rung, line Request, text string, now time.Time) (Answer, error) {
-	c := choice{FinishReason: "stop"}
-	c.Message.Role, c.Message.Content = "assistant", text
-	id := fmt.Sprintf("nightshift-%s:%d.%d", line.Batch, line.Line, line.Generation)
-	body, err := encode(completion{
-		ID: id, Object: "chat.completion", Created: now.Unix(), Model: TextModel, Choices: []choice{c},
-	})
-	if err != nil {
-		return Answer{}, fmt.Errorf("encode text: %w", err)
-	}
-	return Answer{
-		Response: Response{StatusCode: 200, RequestID: id, Body: body},
-		Provider: textProvider, Model: TextModel, Rung: r.index, Degraded: true,
-	}, nil
 }
 
 // encode is JSON that leaves <, > and & as they are: a text is no web page.

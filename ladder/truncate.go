@@ -11,10 +11,11 @@ import (
 // still refuses; each takes a quarter, so that a third is left in the end.
 const maxShortenings = 4
 
-// mayShorten says whether on_context lets a request be shortened for a rung: no
-// other model that is left to the line is known to take more, or might.
+// mayShorten says whether on_context lets a request be shortened for a rung: it
+// is a chat, and no other model that is left to the line is known to take more,
+// or might.
 func (a *attempt) mayShorten(r *rung) bool {
-	if !a.l.truncates || a.shortenings >= maxShortenings {
+	if !a.l.truncates || a.r.Endpoint != provider.ChatCompletions || a.shortenings >= maxShortenings {
 		return false
 	}
 	for i := a.start(); i < len(a.l.rungs); i++ {

@@ -32,7 +32,7 @@ func newScale(cfg *config.Config, q config.Queue) *scale {
 // it starts that takes its size.
 func (s *scale) add(l batch.Line) {
 	s.work.Lines++
-	size := ladder.SizeOf(l.Body)
+	size := ladder.SizeOf(l.Endpoint, l.Body)
 	begun := false
 	for i := min(l.Rung, len(s.rungs)-1); i < len(s.rungs); i++ {
 		r, m, w := s.rungs[i], s.models[i], &s.work.Rungs[i]
