@@ -173,3 +173,31 @@ func TestCache_KeepsWholeAnswersOfEachEndpoint(t *testing.T) {
 		}
 	}
 }
+
+// FuzzEndpointBodies: whatever is read of requests and answers, nothing panics,
+// and texts and repairs are JSON.
+func FuzzEndpointBodies(f *testing.F) {
+	f.Add(`{"prompt":["a",[1]],"input":[{"role":"user","content":[{"text":"a"}]},null,1],"instructions":1,"n":"x"}`)
+	f.Add(responded("incomplete", spokenItem("a"), `{"type":"function_call","arguments":"{}"}`))
+	f.Add(texts("a", "b"))
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, endpoint := range provider.Endpoints() {
+			SizeOf(endpoint, json.RawMessage(body)).size.window()
+			isWhole(endpoint, json.RawMessage(body))
+			formatOf(endpoint, []byte(body))
+			if b, err := encode(textBody(to(endpoint, body), "id", "text", 1)); err != nil || !json.Valid(b) {
+				t.Fatalf("%s: %s, %v", endpoint, b, err)
+			}
+			choices, err := readAnswer(endpoint, []byte(body))
+			if err != nil {
+				continue
+			}
+			for _, c := range choices {
+				c.texts()
+				if b, err := encode((&fault{message: c.Message}).askItems(nil)); err != nil || !json.Valid(b) {
+					t.Fatalf("%s: %s, %v", endpoint, b, err)
+				}
+			}
+		}
+	})
+}

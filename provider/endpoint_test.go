@@ -226,6 +226,32 @@ func TestOfficialTypesReadTheAnswers(t *testing.T) {
 	}
 }
 
+// The texts of a ladder look to the official types like the answers of a model.
+func TestOfficialTypesReadTheTextsOfALadder(t *testing.T) {
+	const want = "About Moby Dick: <later>."
+	read := func(name string, into any) {
+		b, err := os.ReadFile("../ladder/testdata/" + name + ".json")
+		if err == nil {
+			err = json.Unmarshal(b, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var chat openai.ChatCompletion
+	if read("text_chat", &chat); chat.Choices[0].Message.Content != want {
+		t.Errorf("%+v", chat)
+	}
+	var text openai.Completion
+	if read("text_completion", &text); len(text.Choices) != 2 || text.Choices[1].Text != want || text.Choices[1].Index != 1 {
+		t.Errorf("%+v", text)
+	}
+	var response responses.Response
+	if read("text_response", &response); response.OutputText() != want || response.Status != responses.ResponseStatusCompleted {
+		t.Errorf("%+v", response)
+	}
+}
+
 // FuzzEndpoints holds the readers of the other endpoints to their promises: no
 // panic, JSON, and an error that says something.
 func FuzzEndpoints(f *testing.F) {
