@@ -199,7 +199,11 @@ func (c *chaos) paidTwice(inFlight int) {
 func (l *limited) ownAnswers(id string, n int) {
 	l.t.Helper()
 	l.recordEach(id, n, func(r batch.Result) bool {
-		want := "line " + strings.TrimPrefix(r.CustomID, "c")
-		return r.Response != nil && bytes.Contains(r.Response.Body, []byte(`"`+want+`"`))
+		return r.Response != nil && ownEcho(r)
 	})
+}
+
+// ownEcho says whether a result is the simulator's to its line.
+func ownEcho(r batch.Result) bool {
+	return bytes.Contains(r.Response.Body, []byte(`"echo: line `+strings.TrimPrefix(r.CustomID, "c")+`"`))
 }
