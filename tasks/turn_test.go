@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,8 +74,9 @@ func TestLinesComeBackWhenTheQueueIsLost(t *testing.T) {
 		o.Breakers = &doors{open: map[string]bool{"sim/a": true}}
 		o.ReleaseAhead = map[string]int{"q": lines / 2}
 	}
+	var begun atomic.Int64
 	defers := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
-		if q.Line <= waiting {
+		if begun.Add(1) <= waiting {
 			return deferred(q, "sim/a", time.Now().Add(time.Hour))
 		}
 		<-q.Stop
