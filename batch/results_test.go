@@ -70,7 +70,7 @@ func TestPlaceOfAndRecord(t *testing.T) {
 	refs := b.release(t, "b", 3)
 	b.end(t, refs[2], Failed)
 	b.end(t, refs[0], Succeeded)
-	must(t, b.retry(t, Ref{"b", 3, 1}, 0))
+	b.retry(t, "b")
 	b.end(t, Ref{"b", 3, 1}, Succeeded)
 	for _, c := range []struct {
 		line       int64
