@@ -58,7 +58,7 @@ func lastShut(levels ...breaker.Status) (last breaker.Status, shut bool) {
 // Load is what a queue has before it.
 type Load struct {
 	Backlog  int64 // lines not released
-	Runnable int64 // lines that could run now: not deferred, cancelled or expired
+	Runnable int64 // lines that could run now: not deferred, cancelled or expired, and due to begin
 	// Slack is the time from the forecast end of the tightest batch to its
 	// deadline, negative where it will be late; nil without such a batch.
 	Slack *time.Duration
@@ -74,7 +74,10 @@ func Loads(backlogs []Backlog, statuses []Status, now time.Time) map[string]Load
 		}
 		l := loads[b.Queue]
 		l.Backlog += b.Waiting
-		l.Runnable += b.Waiting + b.Out
+		if b.begun(now) {
+			l.Runnable += b.Waiting
+		}
+		l.Runnable += b.Out
 		for _, n := range b.Deferred {
 			l.Runnable -= int64(n)
 		}

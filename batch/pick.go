@@ -42,18 +42,65 @@ type Calls struct {
 	Own map[string]int
 }
 
-// Pick says what to release from the backlogs of one queue: first lines of the
-// batches that would otherwise miss their deadline (see urgent), the earliest
-// first. Then the producers get equal shares, counting what each has out already
-// and is not deferred; within one, the earliest deadline goes first (then the
-// oldest), within a batch the order of the file. No producer gets more lines than
-// its guard leaves calls. Batches that are cancelled or past their deadline get
-// nothing; End is for them.
+// Pick says what to release from the backlogs of one queue. The batches of the
+// highest priority go first, and each lower one gets what these leave. Within
+// one priority, first lines of the batches that would otherwise miss their
+// deadline (see urgent), the earliest first. Then the producers get equal shares,
+// counting what each has out already and is not deferred; within one, the
+// earliest deadline goes first (then the oldest), within a batch the order of the
+// file. No producer gets more lines than its guard leaves calls. Batches that are
+// cancelled, past their deadline, or not to begin yet get nothing; End is for the
+// first two.
 func Pick(backlogs []Backlog, p Picking) []Share {
 	producers := byProducer(backlogs, p)
 	room := max(p.Room, 0)
 	var shares []Share
-	for _, b := range urgent(backlogs, p) {
+	var ahead int64 // lines of higher priorities
+	for _, level := range byPriority(backlogs, p.Now) {
+		level.lineUp(producers)
+		some := level.pick(producers, room, ahead, p)
+		room -= sum(some)
+		shares = append(shares, some...)
+		for _, b := range level {
+			ahead += b.load(p.Calls)
+		}
+	}
+	return shares
+}
+
+// level are the batches of one priority that may begin.
+type level []Backlog
+
+// byPriority returns the levels, the highest first.
+func byPriority(backlogs []Backlog, now time.Time) (levels []level) {
+	all := map[int]level{}
+	for _, b := range backlogs {
+		if b.alive(now) && b.begun(now) {
+			all[b.Priority] = append(all[b.Priority], b)
+		}
+	}
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(all))) {
+		levels = append(levels, all[n])
+	}
+	return levels
+}
+
+// lineUp gives the producers what they have in the level.
+func (l level) lineUp(producers map[string]*claim) {
+	for _, c := range producers {
+		c.batches = nil
+	}
+	for _, b := range slices.SortedFunc(slices.Values(l), urgency) {
+		if b.Waiting > 0 {
+			c := producers[b.Producer]
+			c.batches = append(c.batches, b)
+		}
+	}
+}
+
+// pick picks from one level, behind so many lines of higher ones.
+func (l level) pick(producers map[string]*claim, room int, ahead int64, p Picking) (shares []Share) {
+	for _, b := range urgent(l, ahead, p) {
 		c := producers[b.Producer]
 		if s := c.take(b, room); s.N > 0 {
 			room -= s.N
@@ -69,7 +116,7 @@ func Pick(backlogs []Backlog, p Picking) []Share {
 func equally(producers map[string]*claim, room int) (shares []Share) {
 	all := slices.SortedFunc(maps.Values(producers), func(a, b *claim) int { return cmp.Compare(a.producer, b.producer) })
 	for _, c := range all {
-		c.wants = sum(c.clone().takeAll(math.MaxInt))
+		c.wants, c.granted = sum(c.clone().takeAll(math.MaxInt)), 0
 	}
 	for range room {
 		c := neediest(all)
@@ -79,6 +126,7 @@ func equally(producers map[string]*claim, room int) (shares []Share) {
 		c.granted++
 	}
 	for _, c := range all {
+		c.active += int64(c.granted)
 		shares = append(shares, c.takeAll(c.granted)...)
 	}
 	return shares
@@ -87,8 +135,8 @@ func equally(producers map[string]*claim, room int) (shares []Share) {
 // claim is what one producer could get and gets.
 type claim struct {
 	producer string
-	active   int64 // out and not deferred
-	batches  []Backlog
+	active   int64          // out and not deferred
+	batches  []Backlog      // of the level
 	room     map[int]int    // by class
 	calls    int            // that its guard leaves
 	own      map[string]int // calls of batches
@@ -114,12 +162,6 @@ func byProducer(backlogs []Backlog, p Picking) map[string]*claim {
 				c.room[class] -= n
 			}
 		}
-		if b.Waiting > 0 && b.alive(p.Now) {
-			c.batches = append(c.batches, b)
-		}
-	}
-	for _, c := range all {
-		slices.SortFunc(c.batches, urgency)
 	}
 	return all
 }

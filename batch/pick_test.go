@@ -27,6 +27,10 @@ func TestPick(t *testing.T) {
 	due := func(h int) func(*Backlog) {
 		return func(b *Backlog) { b.Deadline = now.Add(time.Duration(h) * time.Hour) }
 	}
+	priority := func(n int) func(*Backlog) { return func(b *Backlog) { b.Priority = n } }
+	starts := func(d time.Duration) func(*Backlog) {
+		return func(b *Backlog) { b.NotBefore = now.Add(d) }
+	}
 	out := func(n int64, deferred int) func(*Backlog) {
 		return func(b *Backlog) { b.Out, b.Deferred[0] = n, deferred }
 	}
@@ -55,6 +59,29 @@ func TestPick(t *testing.T) {
 			[]Backlog{waits("gone", "ann", 500, due(0)), waits("off", "bob", 500, func(b *Backlog) { b.Cancelled = true }), waits("c", "cem", 3)},
 			10,
 			map[string]int{"c": 3},
+		},
+		"not before its time": {
+			[]Backlog{waits("later", "ann", 500, starts(time.Millisecond), due(1)), waits("now", "ann", 3, starts(0)), waits("b", "bob", 2)},
+			10,
+			map[string]int{"now": 3, "b": 2},
+		},
+		"priority goes before deadline and share": {
+			[]Backlog{waits("a", "ann", 500, due(1)), waits("b", "bob", 7, priority(1)), waits("c", "cem", 500, priority(-5), due(1))},
+			10,
+			map[string]int{"b": 7, "a": 3},
+		},
+		"equal shares within a priority, with what is out of others": {
+			[]Backlog{
+				waits("a", "ann", 2, priority(9)), waits("a0", "ann", 500),
+				waits("b", "bob", 500, out(3, 0)), waits("c", "cem", 500),
+			},
+			10,
+			map[string]int{"a": 2, "a0": 3, "b": 1, "c": 4},
+		},
+		"what cannot go yet keeps nobody waiting": {
+			[]Backlog{waits("a", "ann", 500, priority(9), starts(time.Hour)), waits("b", "bob", 500, priority(9), out(100, 100)), waits("c", "cem", 4)},
+			10,
+			map[string]int{"c": 4},
 		},
 		"batches of one producer share": {
 			[]Backlog{waits("a1", "ann", 500), waits("a2", "ann", 500), waits("b", "bob", 500)}, 10, map[string]int{"a1": 5, "b": 5},

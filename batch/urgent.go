@@ -21,6 +21,9 @@ func (b Backlog) alive(now time.Time) bool {
 	return !b.Cancelled && (b.Deadline.IsZero() || now.Before(b.Deadline))
 }
 
+// begun says whether its time has come.
+func (b Backlog) begun(now time.Time) bool { return !now.Before(b.NotBefore) }
+
 // load is how many lines the queue has still to end for the batch. Those that
 // the guard of its producer does not let go are not for this queue to do soon.
 func (b Backlog) load(calls Calls) int64 {
@@ -31,24 +34,25 @@ func (b Backlog) load(calls Calls) int64 {
 	return waiting + b.Out
 }
 
-// urgent returns the batches that go before all others, the earliest deadline
-// first: those that would be late with equal shares and can be in time if they
-// go first, and with them all whose deadline is earlier, which would otherwise
-// wait for them.
-func urgent(backlogs []Backlog, p Picking) []Backlog {
+// urgent returns the batches of a level that go before all others of it, the
+// earliest deadline first: those that would be late with equal shares and can be
+// in time if they go first, and with them all whose deadline is earlier, which
+// would otherwise wait for them. So many lines of higher levels are done before.
+func urgent(backlogs level, before int64, p Picking) []Backlog {
 	if !(p.Rate > 0) {
 		return nil
 	}
 	var due []Backlog
 	for _, b := range backlogs {
-		if b.Waiting > 0 && !b.Deadline.IsZero() && b.alive(p.Now) {
+		if b.Waiting > 0 && !b.Deadline.IsZero() {
 			due = append(due, b)
 		}
 	}
 	slices.SortFunc(due, urgency)
 	ends := equalEnds(backlogs, p)
 	var first []Backlog
-	last, ahead := 0, 0.0
+	start := float64(before) / p.Rate
+	last, ahead := 0, start
 	for _, b := range due {
 		left := b.Deadline.Sub(p.Now).Seconds()
 		alone := ahead + float64(b.load(p.Calls))/p.Rate
@@ -57,7 +61,7 @@ func urgent(backlogs []Backlog, p Picking) []Backlog {
 		}
 		ahead = alone
 		first = append(first, b)
-		if ends[b.ID] > (1-spare)*left {
+		if start+ends[b.ID] > (1-spare)*left {
 			last = len(first)
 		}
 	}
@@ -67,14 +71,8 @@ func urgent(backlogs []Backlog, p Picking) []Backlog {
 // equalEnds returns in how many seconds each batch would be done if all
 // producers got equal shares of the rate until they have nothing left: when one
 // has had x lines done, each has had x, or all it has.
-func equalEnds(backlogs []Backlog, p Picking) map[string]float64 {
-	var live []Backlog
-	for _, b := range backlogs {
-		if b.alive(p.Now) {
-			live = append(live, b)
-		}
-	}
-	slices.SortFunc(live, urgency)
+func equalEnds(backlogs level, p Picking) map[string]float64 {
+	live := slices.SortedFunc(slices.Values(backlogs), urgency)
 	total, behind := map[string]int64{}, map[string]int64{}
 	for _, b := range live {
 		total[b.Producer] += b.load(p.Calls)

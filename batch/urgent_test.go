@@ -57,6 +57,17 @@ func TestPick_WhatWouldBeLateGoesFirst(t *testing.T) {
 			[]Backlog{waits("a", "ann", 500_000, dueIn(hour)), waits("b", "bob", 60_000, dueIn(2*hour))},
 			map[string]int{"b": 10},
 		},
+		"what higher priorities take comes first": {
+			[]Backlog{waits("high", "hal", 9_000, func(b *Backlog) { b.Priority = 1 }), waits("a", "ann", 15_000, dueIn(hour)), waits("b", "bob", 15_000)},
+			map[string]int{"high": 10},
+		},
+		"and makes others late": {
+			[]Backlog{
+				waits("high", "hal", 2, func(b *Backlog) { b.Priority, b.Out = 1, 9_000 }),
+				waits("a", "ann", 15_000, dueIn(hour)), waits("b", "bob", 15_000),
+			},
+			map[string]int{"high": 2, "a": 8},
+		},
 		"one of the same producer": {
 			[]Backlog{waits("a", "ann", 30_000, dueIn(hour)), waits("b", "ann", 30_000), waits("c", "cem", 9_000)},
 			map[string]int{"a": 10},

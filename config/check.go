@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // a container from scratch has no time zones
+
+	"nightshift/internal/hours"
 )
 
 // checker finds what is wrong between the values of a file, each of which is
@@ -113,6 +115,9 @@ func (c *checker) queues() {
 			c.report(p, "a queue needs a ladder", DidYouMean("", slices.Collect(maps.Keys(c.cfg.Ladders))))
 		case q.Ladder != "" && !ok:
 			c.report(p.child("ladder"), fmt.Sprintf("no ladder %s", quoted(q.Ladder)), DidYouMean(q.Ladder, slices.Collect(maps.Keys(c.cfg.Ladders))))
+		}
+		if _, err := hours.Parse(q.Hours, time.UTC); err != nil {
+			c.report(p.child("hours"), err.Error(), hours.Example)
 		}
 	}
 }

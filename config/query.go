@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"nightshift/internal/hours"
 )
 
 // Queue returns the queue of that name, and false where there is none.
@@ -44,6 +46,16 @@ func (c *Config) Location() *time.Location {
 		return time.Local // a loaded configuration does not come here
 	}
 	return loc
+}
+
+// HoursOf returns the hours of a queue; one that is not in the file is always open.
+func (c *Config) HoursOf(queue string) hours.Hours {
+	q, _ := c.Queue(queue)
+	h, err := hours.Parse(q.Hours, c.Location())
+	if err != nil {
+		return hours.Hours{} // a loaded configuration does not come here
+	}
+	return h
 }
 
 // RungOf returns the first rung of a ladder whose model has the given key, else

@@ -2,7 +2,9 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -75,5 +77,17 @@ func TestPriceOf(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" || got.Free() != c.free {
 			t.Errorf("%+v: free %t (-want +got):\n%s", c.rung, got.Free(), diff)
 		}
+	}
+}
+
+func TestHoursOf(t *testing.T) {
+	t.Parallel()
+	cfg := mustParse(t, strings.Replace(minimal, "{ladder: nightly}", `{ladder: nightly, hours: "22:00-07:00"}`, 1)+"\ntimezone: America/New_York\n")
+	evening := time.Date(2026, 11, 30, 22, 30, 0, 0, cfg.Location())
+	if h := cfg.HoursOf("overnight"); !h.Open(evening) || h.Open(evening.Add(-time.Hour)) {
+		t.Errorf("the hours %q are not those of the configured zone", h)
+	}
+	if !cfg.HoursOf("another").Always() {
+		t.Error("a queue that is not in the file has hours")
 	}
 }

@@ -219,9 +219,9 @@ type Queue struct {
 	Concurrency int `yaml:"concurrency" default:"10" min:"1" max:"10000"`
 	// Attempts after the first that may really fail. Waiting for a breaker or a rate limit costs none.
 	Retries int `yaml:"retries" default:"5" max:"500"`
-	// How long after its submission a batch must be done; 0: no deadline.
+	// How long after its submission, or after its `--at` or `--in`, a batch must be done; 0: no deadline.
 	Deadline time.Duration `yaml:"deadline" default:"24h"`
-	// The hours in which it runs, e.g. 22:00-06:00.
+	// The hours in which it runs, in `timezone`: `22:00-07:00`, also over midnight, or with the days on which they begin, `mon-fri 22:00-07:00, sat-sun`; days without times are whole. Outside of them its lines wait, and calls in flight finish. Empty: always. [batches.md](batches.md#schedule) says more.
 	Hours string `yaml:"hours"`
 	// Tasks kept ready in the queue; 0: as many as it begins in two seconds.
 	ReleaseAhead int `yaml:"release_ahead"`
