@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"nightshift/internal/hours"
 	"nightshift/limit"
 	"nightshift/provider"
 )
@@ -13,8 +14,11 @@ import (
 // Forecast is what a batch is thought to take, as of the time At. It stays in
 // the batch's description, so that it can be held against what happened.
 type Forecast struct {
-	At    time.Time `json:"at"`
-	Lines int64     `json:"lines"`
+	At time.Time `json:"at"`
+	// StartAt is when its first line may begin, by its --at and the hours of its
+	// queue; nil: at once.
+	StartAt *time.Time `json:"start_at,omitempty"`
+	Lines   int64      `json:"lines"`
 	// InputTokens, OutputTokens and CostUSD are those of one call a line, at the
 	// rung that it starts at.
 	InputTokens  int64        `json:"input_tokens"`
@@ -55,7 +59,8 @@ type Bound struct {
 	Model  string    `json:"model,omitempty"`
 	Limit  float64   `json:"limit"`  // calls or tokens a minute, calls in flight, slots, calls or USD an hour
 	Source Origin    `json:"source"` // who says so
-	// Seconds is how long it holds the batch, with the lines that are ahead.
+	// Seconds is how long it holds the batch, with the lines that are ahead: open
+	// hours of its queue, from StartAt on.
 	Seconds int64 `json:"seconds"`
 }
 
@@ -129,6 +134,18 @@ type Outlook struct {
 	// Ahead is how many lines of other batches of the queue are outstanding.
 	Ahead int64
 	Guard GuardOutlook
+	// NotBefore is when its first line may begin; zero: at once. Hours are those of
+	// its queue.
+	NotBefore time.Time
+	Hours     hours.Hours
+}
+
+// start is when its first line may begin.
+func (o Outlook) start() time.Time {
+	if o.NotBefore.After(o.Now) {
+		return o.Hours.Next(o.NotBefore)
+	}
+	return o.Hours.Next(o.Now)
 }
 
 // Foresee makes the forecast of a batch. Of each line it counts one call, to the
@@ -140,11 +157,16 @@ func Foresee(w Work, o Outlook) Forecast {
 		f.addRung(r)
 	}
 	f.Bounds = append(f.Bounds, w.bounds(o)...)
+	start := o.start()
+	if start.After(o.Now) {
+		f.StartAt = timePtr(start.UTC())
+	}
+	o.Guard.start, o.Guard.hours = start, o.Hours
 	f.Guard = o.Guard.foresee(w.Lines, f.CostUSD)
 	f.Bounds = append(f.Bounds, o.Guard.bounds(w.Lines, f.CostUSD)...)
 	slices.SortStableFunc(f.Bounds, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	if len(f.Bounds) > 0 {
-		at := o.Now.Add(time.Duration(f.Bounds[0].Seconds) * time.Second).UTC()
+		at := o.Hours.After(start, time.Duration(f.Bounds[0].Seconds)*time.Second).UTC()
 		f.FinishAt = &at
 	}
 	return f
@@ -254,15 +276,24 @@ func scaled(n float64, unit time.Duration) time.Duration {
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return int64(math.Ceil(min(d, longest).Seconds())) }
 
-// LinesBy is how many lines were thought to be done by a time.
+// begins is when it was thought to begin.
+func (f *Forecast) begins() time.Time {
+	if f.StartAt != nil {
+		return *f.StartAt
+	}
+	return f.At
+}
+
+// LinesBy is how many lines were thought to be done by a time, the same in each
+// hour from the first to the last.
 func (f *Forecast) LinesBy(t time.Time) int64 {
 	if f.FinishAt == nil || !t.Before(*f.FinishAt) {
 		return f.Lines
 	}
-	if !t.After(f.At) {
+	if !t.After(f.begins()) {
 		return 0
 	}
-	return int64(float64(f.Lines) * float64(t.Sub(f.At)) / float64(f.FinishAt.Sub(f.At)))
+	return int64(float64(f.Lines) * float64(t.Sub(f.begins())) / float64(f.FinishAt.Sub(f.begins())))
 }
 
 // CostOf is what so many of its lines were thought to cost.
@@ -278,5 +309,5 @@ func (f *Forecast) spanOf(lines int64) time.Duration {
 	if f.FinishAt == nil || f.Lines <= 0 {
 		return 0
 	}
-	return scaled(float64(lines)/float64(f.Lines), f.FinishAt.Sub(f.At))
+	return scaled(float64(lines)/float64(f.Lines), f.FinishAt.Sub(f.begins()))
 }

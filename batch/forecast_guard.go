@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"nightshift/internal/hours"
 	"nightshift/limit"
 	"nightshift/provider"
 )
@@ -18,7 +19,10 @@ type GuardOutlook struct {
 	Until     time.Time
 	Allowance int64 // calls of the batch's own
 	// Deadline is the batch's; zero: none.
-	Deadline, Now time.Time
+	Deadline time.Time
+
+	start time.Time // of the batch, when what is used now counts still
+	hours hours.Hours
 }
 
 // Hourly is a limit that counts in a sliding hour.
@@ -59,10 +63,13 @@ const (
 	Late   Judgement = "late"
 )
 
-// judge holds a time against a deadline, which may be missing.
-func judge(needed time.Duration, now, deadline time.Time) Judgement {
-	switch left := deadline.Sub(now); {
-	case deadline.IsZero() || needed <= 0:
+// left is the time until the deadline in which lines may run.
+func (g GuardOutlook) left() time.Duration { return g.hours.Within(g.start, g.Deadline) }
+
+// judge holds a time against the deadline, which may be missing.
+func (g GuardOutlook) judge(needed time.Duration) Judgement {
+	switch left := g.left(); {
+	case g.Deadline.IsZero() || needed <= 0:
 		return InTime
 	case needed > left:
 		return Late
@@ -137,7 +144,7 @@ func (g GuardOutlook) foresee(lines int64, cost provider.USD) *GuardForecast {
 		Producer: g.Producer, CallsPerHour: g.Calls.Limit, Calls: g.Calls.Used, Outstanding: g.Calls.Others,
 		USDPerHour: provider.USD(g.USD.Limit), USD: provider.USD(g.USD.Used),
 		GlobalCallsPerHour: g.Global.Limit, GlobalCalls: g.Global.Used, Allowance: g.Allowance,
-		Until: timePtr(g.Until), Verdict: judge(takes, g.Now, g.Deadline), Seconds: seconds(takes),
+		Until: timePtr(g.Until), Verdict: g.judge(takes), Seconds: seconds(takes),
 	}
 	if f.Verdict == Late {
 		f.Needed = g.needed(lines, cost)
@@ -148,7 +155,7 @@ func (g GuardOutlook) foresee(lines int64, cost provider.USD) *GuardForecast {
 // needed is the smallest allowance with which the guard lets a batch through in
 // time; 0: none would help.
 func (g GuardOutlook) needed(lines int64, cost provider.USD) int64 {
-	left := g.Deadline.Sub(g.Now)
+	left := g.left()
 	g.Allowance = lines
 	for _, b := range g.bounds(lines, cost) {
 		if time.Duration(b.Seconds)*time.Second > left {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"nightshift/internal/hours"
 	"nightshift/limit"
 	"nightshift/provider"
 )
@@ -164,7 +165,7 @@ func TestGuardJudgesByTheDeadline(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.g.Now = evening
+			tt.g.start = evening
 			if tt.after > 0 {
 				tt.g.Deadline = evening.Add(tt.after)
 			}
@@ -210,4 +211,39 @@ func TestHourlyAgreesWithTheGuard(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Eight hours of work of a batch that may begin at midnight, in a queue that is
+// open from 22:00 to 6:00.
+func TestForeseeBySchedule(t *testing.T) {
+	nights, err := hours.Parse("22:00-06:00", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		h         hours.Hours
+		notBefore time.Time
+		start     time.Time
+		end       time.Time
+		verdict   Judgement
+	}{
+		"at once":       {end: noon.Add(488 * time.Minute), verdict: InTime},
+		"at midnight":   {notBefore: noon.Add(12 * time.Hour), start: noon.Add(12 * time.Hour), end: noon.Add(12*time.Hour + 488*time.Minute), verdict: Late},
+		"nights":        {h: nights, start: noon.Add(10 * time.Hour), end: noon.Add(34*time.Hour + 8*time.Minute), verdict: Late},
+		"both":          {h: nights, notBefore: noon.Add(12 * time.Hour), start: noon.Add(12 * time.Hour), end: noon.Add(36*time.Hour + 8*time.Minute), verdict: Late},
+		"it has passed": {notBefore: noon.Add(-time.Hour), end: noon.Add(488 * time.Minute), verdict: InTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Foresee(work(9000), Outlook{Now: noon, NotBefore: c.notBefore, Hours: c.h, Guard: GuardOutlook{
+				Calls: Hourly{Limit: 1000}, Deadline: noon.Add(20 * time.Hour),
+			}})
+			if !f.FinishAt.Equal(c.end) || f.Guard.Verdict != c.verdict || (f.StartAt == nil) != c.start.IsZero() || f.StartAt != nil && !f.StartAt.Equal(c.start) {
+				t.Errorf("begins %v, ends %v, %s", f.StartAt, f.FinishAt, f.Guard.Verdict)
+			}
+			if f.LinesBy(noon) != 0 || !c.start.IsZero() && f.LinesBy(c.start) != 0 || f.LinesBy(c.end) != 9000 {
+				t.Errorf("%d lines were to be done at the start", f.LinesBy(c.start))
+			}
+		})
+	}
 }

@@ -214,7 +214,9 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 	if st.WaitingFor, err = waitingFor(p.waits.Val(), waiting); err != nil {
 		return Status{}, err
 	}
-	st.State, st.Idle = stateOf(m, p.out.Val(), waiting), waiting == p.out.Val()
+	st.Out, st.NotBefore, st.Priority = p.out.Val(), timePtr(d.NotBefore), d.Priority
+	st.State, st.Idle = stateOf(m, st.Out, waiting), waiting == st.Out
+	st.atSchedule(now)
 	st.forecast(p.rate.Val(), now)
 	return st, nil
 }

@@ -39,7 +39,8 @@ type Description struct {
 	Deadline  time.Time // zero: none
 	// NotBefore is when its first line may begin; zero: at once.
 	NotBefore time.Time `json:",omitzero"`
-	// Priority orders the batches of a queue before all else, the higher first.
+	// Priority orders the batches of a queue before all else, the higher first;
+	// from -MaxPriority to MaxPriority.
 	Priority int `json:",omitempty"`
 	// Notify is the URL that is told of the batch's end; "": none.
 	Notify    string `json:",omitempty"`
@@ -58,6 +59,9 @@ type Description struct {
 	// last 24 h; it is not kept.
 	Again bool `json:"-"`
 }
+
+// MaxPriority bounds Description.Priority.
+const MaxPriority = 100
 
 // State is a batch's state as users see it.
 type State string
@@ -240,8 +244,14 @@ type Status struct {
 	// key; nightshift/text stands for all texts. An answer of the cache counts for
 	// the model that gave it first.
 	AnsweredBy map[string]int64 `json:"answered_by"`
-	// Idle: no released line is under way. It is for AtGuards.
-	Idle bool `json:"-"`
+	// NotBefore is when its first line may begin; absent: at once.
+	NotBefore *time.Time `json:"not_before,omitempty"`
+	// Priority goes before all else among the batches of its queue.
+	Priority int `json:"priority,omitempty"`
+	// Out is how many lines are released, and Idle says that none of them is under
+	// way. They are for AtGuards, AtHours and AtPause.
+	Out  int64 `json:"-"`
+	Idle bool  `json:"-"`
 	// Forecast is what it was thought to take when it was submitted; null: nobody asked.
 	Forecast *Forecast `json:"forecast"`
 	// BudgetUSD is the most that it may cost; null: no cap.

@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"nightshift/batch"
+	"nightshift/internal/hours"
 	"nightshift/ladder"
 )
 
@@ -58,6 +59,7 @@ type Queue struct {
 // frees its slot while a handler that outlived its queue lease still runs.
 type handler struct {
 	queue  Queue
+	hours  hours.Hours
 	lines  Lines
 	leases *leases
 	pace   *pace
@@ -125,10 +127,24 @@ func (h *handler) attempt(ref batch.Ref) error {
 	}
 	h.leases.add(lease, cancel)
 	defer h.leases.remove(lease)
+	if out, closed := h.closed(begun); closed {
+		return h.apply(lease, begun, out)
+	}
 	h.pace.begin(h.now())
 	out := h.queue.Ladder.Attempt(ctx, h.request(lease, begun), &journal{h.lines, lease, h.log})
 	defer out.Leaving.Done()
 	return h.apply(lease, begun, out)
+}
+
+// closed defers a line that was released before its queue closed. Nothing is
+// spent, and it comes back when the queue opens.
+func (h *handler) closed(b batch.Begun) (ladder.Outcome, bool) {
+	now := h.now()
+	opens := h.hours.Next(now)
+	return ladder.Outcome{
+		End: ladder.Deferred, Progress: toLadder(b.Progress),
+		Waits: []ladder.Wait{{Reason: batch.ReasonHours, Until: opens}},
+	}, opens.After(now)
 }
 
 // beginLimit bounds the wait for Redis at the start of an attempt.

@@ -10,6 +10,7 @@ import (
 
 	"nightshift/batch"
 	"nightshift/breaker"
+	"nightshift/internal/hours"
 )
 
 // Backlog is what the keeper needs of package batch.
@@ -68,6 +69,7 @@ type Keeper struct {
 	guards   Guards // nil: there are none
 	queue    *queues
 	ahead    map[string]int // configured release_ahead, by queue
+	hours    map[string]hours.Hours
 	obs      Observer
 	log      *slog.Logger
 	now      func() time.Time
@@ -94,7 +96,7 @@ type Keeper struct {
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
-		ahead: o.ReleaseAhead, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{},
+		ahead: o.ReleaseAhead, hours: o.Hours, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{},
 		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
 	}
 }
@@ -219,11 +221,11 @@ func byQueue(backlogs []batch.Backlog) map[string][]batch.Backlog {
 	return queues
 }
 
-// fill tops a queue up: first the lines that can go on, then new ones.
+// fill tops a queue up, in its hours: first the lines that can go on, then new ones.
 func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlog, wake bool) error {
 	slots, begun := k.strength(queue)
-	if slots == 0 {
-		return nil // nobody serves it
+	if slots == 0 || !k.hours[queue].Open(backlogs[0].Now) {
+		return nil // nobody serves it, or not now
 	}
 	pending, err := k.queue.pending(ctx, queue)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"nightshift/breaker"
 )
 
-// wakeUp wakes up to room lines that wait for a breaker which is closed now or
-// for a guard that has room, and one line for each breaker that only a waiting
+// wakeUp wakes up to room lines that wait for a breaker which is closed now, for
+// the queue, which is open, or for a guard that has room, and one line for each breaker that only a waiting
 // line can probe and that is due; it returns how many.
 func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Backlog, room int) (int, error) {
 	waiting, err := k.waiting(ctx, backlogs)
@@ -29,7 +29,7 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 		if n >= room || err != nil || ctx.Err() != nil {
 			break
 		}
-		if !anyClosed(e, doors) || k.wasWoken(e) {
+		if e.Wait.Reason != batch.ReasonHours && !anyClosed(e, doors) || k.wasWoken(e) {
 			continue
 		}
 		var awake bool
@@ -44,8 +44,8 @@ func (k *Keeper) wakeUp(ctx context.Context, queue string, backlogs []batch.Back
 	return n + guarded, err
 }
 
-// waiting returns the lines that wait for breakers or guards and that no attempt
-// holds.
+// waiting returns the lines that wait for breakers, guards or hours and that no
+// attempt holds.
 func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch.OutEntry, error) {
 	var waiting []batch.OutEntry
 	for _, b := range backlogs {
@@ -57,7 +57,7 @@ func (k *Keeper) waiting(ctx context.Context, backlogs []batch.Backlog) ([]batch
 			return nil, fmt.Errorf("read released lines of %s: %w", b.ID, err)
 		}
 		for _, e := range out {
-			if !e.Leased && (e.Wait.Open != "" || e.Wait.Guard) {
+			if !e.Leased && (e.Wait.Open != "" || e.Wait.Guard || e.Wait.Reason == batch.ReasonHours) {
 				waiting = append(waiting, e)
 			}
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"nightshift/internal/hours"
 )
 
 // Options says what a worker serves and with what.
@@ -25,6 +27,9 @@ type Options struct {
 	// ReleaseAhead is how many tasks of a queue should be pending, by queue, also
 	// those that this worker does not serve; 0 or absent: chosen by the keeper.
 	ReleaseAhead map[string]int
+	// Hours are those in which lines may begin, by queue, also of those that this
+	// worker does not serve; absent: always.
+	Hours map[string]hours.Hours
 	// LastResorts are the texts at the deadline, by queue, also of those that
 	// this worker does not serve; absent: the queue's ladder has none.
 	LastResorts map[string]LastResort
@@ -154,7 +159,7 @@ func (w *Worker) loop(f func()) {
 
 func (w *Worker) handler(q Queue, calls context.Context) *handler {
 	return &handler{
-		queue: q, lines: w.opts.Lines, leases: w.leases, pace: newPace(q.Slots),
+		queue: q, hours: w.opts.Hours[q.Name], lines: w.opts.Lines, leases: w.leases, pace: newPace(q.Slots),
 		slots: make(chan struct{}, q.Slots), stop: w.stop, giveUp: w.giveUp, calls: calls,
 		obs: w.opts.Observer, log: w.opts.Logger, now: w.opts.Now, random: w.opts.Random,
 	}

@@ -28,7 +28,7 @@ func (p *program) estimateCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&i.queue, "queue", "", "estimate for this `QUEUE`; default: the first of the configuration")
 	c.Flags().StringVar(&i.producer, "producer", "", "`NAME` of who would submit; default: NIGHTSHIFT_PRODUCER, else the user's name")
-	c.Flags().StringVar(&i.terms.deadline, "deadline", "", deadlineHelp)
+	i.terms.scheduleFlags(c)
 	c.Flags().Int64Var(&i.terms.allowance, "allowance", 0, allowanceHelp)
 	c.Flags().BoolVar(&i.ignoreModel, "ignore-model", false, ignoreModelHelp)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; times are RFC 3339")
@@ -100,6 +100,9 @@ func (p *program) printEstimate(f batch.Forecast, d batch.Description) error {
 	pairs := [][2]string{{"batch", figures(f)}, {"done", p.finish(f)}}
 	for _, b := range f.Bounds[min(1, len(f.Bounds)):] {
 		pairs = append(pairs, [2]string{"", fmt.Sprintf("in %s under %s", cli.Duration(time.Duration(b.Seconds)*time.Second), boundText(b))})
+	}
+	if f.StartAt != nil {
+		pairs = append(pairs, [2]string{"begins", p.Clock(*f.StartAt, f.At)})
 	}
 	if !d.Deadline.IsZero() {
 		pairs = append(pairs, [2]string{"deadline", p.Clock(d.Deadline, f.At)})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"nightshift/batch"
 	"nightshift/config"
 	"nightshift/internal/app"
@@ -21,11 +23,31 @@ const allowanceHelp = "grant the batch `N` calls of its own, which the hourly gu
 
 // terms are what a submission asks for beside its lines.
 type terms struct {
-	deadline, budget string
-	allowance        int64
+	at, in, deadline, budget string
+	priority                 int
+	allowance                int64
 
-	at  time.Time // of deadline; zero: the queue's
-	usd provider.USD
+	start time.Time // of at or in; zero: at once
+	due   time.Time // of deadline; zero: the queue's
+	usd   provider.USD
+}
+
+// scheduleFlags are the flags that say when a batch is run.
+func (t *terms) scheduleFlags(c *cobra.Command) {
+	c.Flags().StringVar(&t.at, "at", "", atHelp)
+	c.Flags().StringVar(&t.in, "in", "", inHelp)
+	c.Flags().StringVar(&t.deadline, "deadline", "", deadlineHelp)
+}
+
+// priorityHelp is the help of --priority.
+var priorityHelp = fmt.Sprintf("a `NUMBER` from %d to %d: batches of a higher one come before all others of their queue, whoever submitted them", -batch.MaxPriority, batch.MaxPriority)
+
+// checkPriority holds --priority to its bounds.
+func checkPriority(n int) error {
+	if n < -batch.MaxPriority || n > batch.MaxPriority {
+		return cli.Usage(fmt.Sprintf("it may be from %d to %d; 0 is the usual one", -batch.MaxPriority, batch.MaxPriority), "--priority: %d is out of bounds", n)
+	}
+	return nil
 }
 
 // check reads the flags.
@@ -33,19 +55,39 @@ func (t *terms) check(now time.Time, zone *time.Location) (err error) {
 	if t.allowance < 0 {
 		return cli.Usage("leave it out for none", "--allowance: %d calls cannot be granted", t.allowance)
 	}
+	if err := checkPriority(t.priority); err != nil {
+		return err
+	}
+	if t.start, err = startAt(t.at, t.in, now, zone); err != nil {
+		return err
+	}
 	if t.deadline != "" {
-		if t.at, err = deadlineAt(t.deadline, now, zone); err != nil {
+		if t.due, err = deadlineAt(t.deadline, now, t.start, zone); err != nil {
 			return err
+		}
+		if !t.due.After(t.start) {
+			return cli.Usage("name a later deadline, or an earlier start", "the batch may begin at %s, but its deadline is at %s",
+				clock(t.start, zone), clock(t.due, zone))
 		}
 	}
 	t.usd, err = budgetOf(t.budget)
 	return err
 }
 
-// apply writes the terms into a description.
+// clock is an absolute time with its zone.
+func clock(t time.Time, zone *time.Location) string {
+	return t.In(zone).Format("2006-01-02 15:04:05 MST")
+}
+
+// apply writes the terms into a description. The queue's deadline counts from
+// where the batch may begin: who submits for the night has the whole of it.
 func (t *terms) apply(d *batch.Description, by string) {
-	if !t.at.IsZero() {
-		d.Deadline = t.at
+	d.NotBefore, d.Priority = t.start.UTC(), t.priority
+	switch {
+	case !t.due.IsZero():
+		d.Deadline = t.due
+	case !t.start.IsZero() && !d.Deadline.IsZero():
+		d.Deadline = t.start.Add(d.Deadline.Sub(d.CreatedAt))
 	}
 	if d.Budget = t.usd; t.allowance > 0 {
 		d.Allowance, d.AllowedBy = t.allowance, by
@@ -62,12 +104,33 @@ func (p *program) settleTerms(ctx context.Context, conn *app.Conn, d *batch.Desc
 	}
 	f := batch.Foresee(w, o)
 	d.Forecast = &f
+	p.saySchedule(conn.Config, *d)
 	p.sayForecast(f)
 	if g := f.Guard; g != nil && g.Verdict == batch.Late && !degrades(conn.Config, *d) {
 		return p.tooSlow(g, *d)
 	}
 	p.warnOf(f, *d)
 	return nil
+}
+
+// saySchedule tells when a batch begins that does not begin at once, and when it
+// must be done.
+func (p *program) saySchedule(cfg *config.Config, d batch.Description) {
+	begins := cfg.HoursOf(d.Queue).Next(later(d.CreatedAt, d.NotBefore))
+	if begins.Equal(d.CreatedAt) {
+		return
+	}
+	text := fmt.Sprintf("begins at %s, in %s", p.Time(begins), cli.Duration(begins.Sub(d.CreatedAt)))
+	if !begins.Equal(d.NotBefore) {
+		text += fmt.Sprintf(", when queue %s opens", d.Queue)
+	}
+	if !d.Deadline.IsZero() {
+		text += "; deadline at " + p.Time(d.Deadline)
+	}
+	p.Say("%s", text)
+	if !d.Deadline.IsZero() && !begins.Before(d.Deadline) {
+		p.Warn("queue %s opens after the deadline: its lines will expire", d.Queue)
+	}
 }
 
 // degrades says that lines over the guard need not wait: they may use rungs
@@ -89,9 +152,12 @@ func (p *program) tooSlow(g *batch.GuardForecast, d batch.Description) error {
 		hint = "--deadline names a later time; the limits are in the block guard of the configuration"
 	}
 	rows := p.guardText(g, d.CreatedAt)
-	return cli.Refuse(hint, "the hourly guard would let %s through in %s, but the deadline is in %s (%s); %s",
-		cli.Count(d.Total, "line"), cli.Duration(time.Duration(g.Seconds)*time.Second),
-		cli.Duration(d.Deadline.Sub(d.CreatedAt)), p.Clock(d.Deadline, d.CreatedAt), strings.Join(rows[:len(rows)-1], "; "))
+	left := "in " + cli.Duration(d.Deadline.Sub(d.CreatedAt))
+	if d.NotBefore.After(d.CreatedAt) {
+		left = cli.Duration(d.Deadline.Sub(d.NotBefore)) + " after it may begin"
+	}
+	return cli.Refuse(hint, "the hourly guard would let %s through in %s, but the deadline is %s (%s); %s",
+		cli.Count(d.Total, "line"), cli.Duration(time.Duration(g.Seconds)*time.Second), left, p.Clock(d.Deadline, d.CreatedAt), strings.Join(rows[:len(rows)-1], "; "))
 }
 
 // warnOf warns of what may come in the way of a batch that is taken.

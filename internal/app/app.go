@@ -140,7 +140,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	}
 	a.worker = tasks.NewWorker(tasks.Options{
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
-		ReleaseAhead: ahead, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
+		ReleaseAhead: ahead, Hours: a.conn.hours, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
 		Guards: a.conn.Guard, Unguarded: unguarded(cfg),
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),

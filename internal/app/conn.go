@@ -12,6 +12,7 @@ import (
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/internal/hours"
 	"nightshift/limit"
 	"nightshift/tasks"
 )
@@ -30,6 +31,7 @@ type Conn struct {
 	Fleet    *tasks.Fleet
 
 	state redis.UniversalClient
+	hours map[string]hours.Hours // of the queues
 }
 
 // pingLimit bounds the first answer of Redis: a person waits for it.
@@ -77,6 +79,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		Levels:  levels(keys(cfg)),
 		Fleet:   tasks.NewFleet(state),
 		state:   state,
+		hours:   queueHours(cfg),
 	}
 	c.Breakers = breaker.NewRedis(soon, c.Numbers, breaker.WithLogger(log), breaker.OnTransition(func(t breaker.Transition) {
 		if h.transition != nil {
@@ -135,11 +138,14 @@ func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
 	return all, errors.Join(unread, c.atPresent(ctx, all))
 }
 
-// atPresent tells what lines wait for by the breakers and guards as they are now.
+// atPresent tells what lines wait for by the hours of their queues, and by the
+// breakers and guards as they are now.
 func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {
 	doors, err := c.Breakers.List(ctx, c.Levels)
 	guards, guardErr := c.Guard.List(ctx)
+	now := time.Now()
 	for i := range all {
+		all[i].AtHours(c.hours[all[i].Queue], now)
 		all[i].AtDoors(doors)
 		if guardErr == nil { // else it is not known that none is open
 			all[i].AtGuards(guards)
@@ -152,7 +158,15 @@ func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {
 func (c *Conn) loads(ctx context.Context) (map[string]batch.Load, error) {
 	backlogs, unread := c.Batches.Backlogs(ctx)
 	all, err := c.Batches.List(ctx)
-	return batch.Loads(backlogs, all, time.Now()), errors.Join(unread, err)
+	now := time.Now()
+	loads := batch.Loads(backlogs, all, now)
+	for queue, l := range loads {
+		if !c.hours[queue].Open(now) {
+			l.Runnable = 0
+			loads[queue] = l
+		}
+	}
+	return loads, errors.Join(unread, err)
 }
 
 // Close closes the connections.

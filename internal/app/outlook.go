@@ -15,8 +15,8 @@ import (
 func Outlook(cfg *config.Config, d batch.Description, now time.Time) batch.Outlook {
 	guard := guardOptions(cfg, nil)
 	l := guard.Limits(d.Producer)
-	o := batch.Outlook{Now: now, Paces: map[string]limit.Pace{}, Guard: batch.GuardOutlook{
-		Producer: d.Producer, Now: now, Deadline: d.Deadline, Allowance: d.Allowance,
+	o := batch.Outlook{Now: now, Paces: map[string]limit.Pace{}, NotBefore: d.NotBefore, Hours: cfg.HoursOf(d.Queue), Guard: batch.GuardOutlook{
+		Producer: d.Producer, Deadline: d.Deadline, Allowance: d.Allowance,
 		Calls: batch.Hourly{Limit: l.Calls}, USD: batch.Hourly{Limit: l.USD}, Global: batch.Hourly{Limit: guard.Global.Calls},
 	}}
 	for _, key := range cfg.RungModels(queueOf(cfg, d).Ladder) {

@@ -12,6 +12,7 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/internal/hours"
 	"nightshift/internal/standby"
 	"nightshift/ladder"
 	"nightshift/limit"
@@ -149,6 +150,15 @@ func ladders(cfg *config.Config, parts ladder.Options, queues []config.Queue) (m
 		all[q.Ladder] = l
 	}
 	return all, nil
+}
+
+// queueHours are the hours of all queues.
+func queueHours(cfg *config.Config) map[string]hours.Hours {
+	all := map[string]hours.Hours{}
+	for _, q := range cfg.Queues {
+		all[q.Name] = cfg.HoursOf(q.Name)
+	}
+	return all
 }
 
 // lastResorts are the texts at the deadline of every queue whose ladder has one,

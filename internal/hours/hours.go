@@ -118,6 +118,24 @@ func (h Hours) After(now time.Time, work time.Duration) time.Time {
 	return t.Add(work)
 }
 
+// Within returns how long it is open between two times; 0 where they are in the
+// wrong order.
+func (h Hours) Within(from, to time.Time) (open time.Duration) {
+	for range maxOpenings {
+		from = h.Next(from)
+		closes := h.Closes(from)
+		if closes.IsZero() || closes.After(to) {
+			closes = to
+		}
+		if !closes.After(from) {
+			break
+		}
+		open += closes.Sub(from)
+		from = closes
+	}
+	return open
+}
+
 // String writes the hours out, each part with its days, as Parse reads it; ""
 // is always.
 func (h Hours) String() string {

@@ -133,6 +133,10 @@ func TestHours_Properties(t *testing.T) {
 				t.Fatalf("%q: a minute more than until %v ends %v, want %v", h, closes, after, left)
 			}
 		}
+		work := time.Duration(rapid.IntRange(1, 100*60).Draw(t, "work")) * time.Minute
+		if got := h.Within(now, h.After(now, work)); got != work {
+			t.Fatalf("%q: of %v, %v are open", h, work, got)
+		}
 		again, err := Parse(h.String(), h.zone)
 		if err != nil || again.String() != h.String() || again.Open(now) != h.Open(now) {
 			t.Fatalf("%q reads as %q: %v", h, again, err)
