@@ -3,8 +3,11 @@ package batch
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"unicode/utf8"
+
+	"nightshift/provider"
 )
 
 func FuzzParseLine(f *testing.F) {
@@ -12,16 +15,18 @@ func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(`{"id":"a","prompt":"x","system":"s","max_tokens":5,"metadata":{"a":[1,{}]}}`))
 	f.Add([]byte(`{"id":"a","prompt":"x","probe_safe":false}`))
 	f.Add([]byte(` { "custom_id" : "a\"\\" ,"url":"/v1/chat/completions","method":"POST", "body" : {"messages":[ 1 , "]" ],"n":-1.5e3,"x":null} } `))
+	f.Add([]byte(`{"custom_id":"a","url":"/embeddings","method":"POST","body":{"input":[[1],"a"]}}`))
+	f.Add([]byte(`{"custom_id":"a","url":"/v1/responses","method":"POST","body":{"prompt":{"id":"p"},"background":false}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := parseLine(raw)
 		if err != nil {
 			return
 		}
-		if l.CustomID == "" || len(l.CustomID) > maxCustomID || l.Endpoint != chatCompletions || l.Digest != LineDigest(raw) {
+		if l.CustomID == "" || len(l.CustomID) > maxCustomID || !slices.Contains(provider.Endpoints(), l.Endpoint) || l.Digest != LineDigest(raw) {
 			t.Fatalf("accepted %q as %+v", raw, l)
 		}
 		var body map[string]json.RawMessage
-		if err := json.Unmarshal(l.Body, &body); err != nil || len(body["messages"]) == 0 {
+		if err := json.Unmarshal(l.Body, &body); err != nil || len(body[endpoints[l.Endpoint].field])+len(body["prompt"]) == 0 {
 			t.Fatalf("body %q of %q: %v", l.Body, raw, err)
 		}
 		if bytes.Contains(raw, []byte(`"body"`)) && !bytes.Contains(raw, l.Body) {

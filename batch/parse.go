@@ -14,9 +14,6 @@ import (
 	"nightshift/provider"
 )
 
-// chatCompletions is the endpoint that is supported so far.
-const chatCompletions = "/v1/chat/completions"
-
 // maxCustomID is the longest custom_id, in bytes.
 const maxCustomID = 512
 
@@ -85,7 +82,7 @@ func parseOpenAI(envelope []field) (Line, error) {
 		case "method":
 			method, err = parseString(f)
 		case "url":
-			l.Endpoint, err = parseString(f)
+			l.Endpoint, err = parseURL(f)
 		case "body":
 			l.Body = f.value
 		case "probe_safe":
@@ -102,8 +99,8 @@ func parseOpenAI(envelope []field) (Line, error) {
 		return Line{}, &fieldError{"custom_id", "it is missing"}
 	case method != "POST":
 		return Line{}, &fieldError{"method", fmt.Sprintf("it is %q, not \"POST\"", method)}
-	case l.Endpoint != chatCompletions:
-		return Line{}, &fieldError{"url", fmt.Sprintf("%q is not supported; %s is", l.Endpoint, chatCompletions)}
+	case l.Endpoint == "":
+		return Line{}, &fieldError{"url", "it is missing"}
 	case l.Body == nil:
 		return Line{}, &fieldError{"body", "it is missing"}
 	}
@@ -111,8 +108,8 @@ func parseOpenAI(envelope []field) (Line, error) {
 	return l, err
 }
 
-// parseBody checks the body of a chat completion and takes its metadata and the
-// model that it names.
+// parseBody checks a body for its endpoint and takes its metadata and the model
+// that it names.
 func (l *Line) parseBody() error {
 	if l.Body[0] != '{' {
 		return &fieldError{"body", "it is " + kindOf(l.Body) + ", not an object"}
@@ -125,18 +122,14 @@ func (l *Line) parseBody() error {
 	if err != nil {
 		return err
 	}
-	messages := false
+	needs, complete := endpoints[l.Endpoint], false
 	for _, f := range members {
+		found, err := needs.check(f)
+		if err != nil {
+			return err
+		}
+		complete = complete || found
 		switch f.name {
-		case "messages":
-			messages = true
-			if f.value[0] != '[' || f.value[skipSpace(f.value, 1)] == ']' {
-				return &fieldError{"body.messages", "it must be an array with at least one message"}
-			}
-		case "stream":
-			if v := string(f.value); v != "false" && v != "null" {
-				return &fieldError{"body.stream", "answers of a batch are not streamed; leave it out"}
-			}
 		case "metadata":
 			if f.value[0] == '{' {
 				l.Metadata = f.value
@@ -145,8 +138,8 @@ func (l *Line) parseBody() error {
 			l.Model = modelOf(f.value)
 		}
 	}
-	if !messages {
-		return &fieldError{"body.messages", "it is missing"}
+	if !complete {
+		return &fieldError{"body." + needs.field, "it is missing"}
 	}
 	return nil
 }
@@ -170,7 +163,7 @@ type shortLine struct {
 
 // parseShort reads a line {"id","prompt"} and makes its body.
 func parseShort(envelope []field) (Line, error) {
-	l := Line{Endpoint: chatCompletions}
+	l := Line{Endpoint: provider.ChatCompletions}
 	var s shortLine
 	var err error
 	for _, f := range envelope {

@@ -21,6 +21,9 @@ type Reader struct {
 	// Rung says where a line starts whose body names a model, and false where no
 	// rung has it: such a line is a *LineError. nil: all start at the first rung.
 	Rung func(model string) (rung int, ok bool)
+	// Serves says why no rung from there on has a line's endpoint, which makes the
+	// line a *LineError. nil: all are thought to be had.
+	Serves func(endpoint string, rung int) error
 
 	name   string
 	in     *bufio.Reader
@@ -98,16 +101,22 @@ func (r *Reader) Next() (Line, []byte, error) {
 	}
 }
 
-// place puts a line on the rung of the model that it names.
+// place puts a line on the rung of the model that it names, and refuses one that
+// no rung from there on can serve.
 func (r *Reader) place(l *Line) error {
-	if r.Rung == nil || l.Model == "" {
+	if r.Rung != nil && l.Model != "" {
+		rung, ok := r.Rung(l.Model)
+		if !ok {
+			return &fieldError{"body.model", fmt.Sprintf("no rung of the ladder has the model %q", l.Model)}
+		}
+		l.Rung = rung
+	}
+	if r.Serves == nil {
 		return nil
 	}
-	rung, ok := r.Rung(l.Model)
-	if !ok {
-		return &fieldError{"body.model", fmt.Sprintf("no rung of the ladder has the model %q", l.Model)}
+	if err := r.Serves(l.Endpoint, l.Rung); err != nil {
+		return &fieldError{"url", err.Error()}
 	}
-	l.Rung = rung
 	return nil
 }
 

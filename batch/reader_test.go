@@ -144,7 +144,7 @@ func TestCase33_BadLinesAreNamed(t *testing.T) {
 		strings.Replace(ok, `"a"`, `"`+strings.Repeat("é", 257)+`"`, 1):              "custom_id: it has 514 bytes; 512 are allowed",
 		strings.Replace(ok, `POST`, `GET`, 1):                                        `method: it is "GET", not "POST"`,
 		strings.Replace(ok, `"method":"POST",`, ``, 1):                               `method: it is "", not "POST"`,
-		strings.Replace(ok, `/v1/chat/completions`, `/v1/embeddings`, 1):             `url: "/v1/embeddings" is not supported; /v1/chat/completions is`,
+		strings.Replace(ok, `/v1/chat/completions`, `/v1/moderations`, 1):            `url: "/v1/moderations" is not supported; these are: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses`,
 		strings.Replace(ok, `,"body":{"messages":[{}]}`, ``, 1):                      "body: it is missing",
 		strings.Replace(ok, `{"messages":[{}]}`, `[]`, 1):                            "body: it is an array, not an object",
 		strings.Replace(ok, `"messages":[{}]`, `"n":1`, 1):                           "body.messages: it is missing",

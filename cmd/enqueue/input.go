@@ -79,7 +79,7 @@ func (in *input) each(read func(*batch.Reader) error) error {
 		return err
 	}
 	in.models.named, in.models.unknown = 0, 0
-	r.Rung = in.models.rung
+	r.Rung, r.Serves = in.models.rung, in.models.serves
 	return read(r)
 }
 

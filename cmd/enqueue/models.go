@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"nightshift/batch"
 	"nightshift/config"
 	"nightshift/internal/cli"
+	"nightshift/provider"
 )
 
 // models says at which rung of a queue's ladder a line starts whose body names
@@ -35,6 +37,33 @@ func (m *models) rung(name string) (int, bool) {
 		m.unknown++
 	}
 	return i, ok
+}
+
+// serves is that of a Reader: whether a model of the ladder, from a rung on, has
+// an endpoint. A ladder of texts alone has those whose answers are texts.
+func (m *models) serves(endpoint string, rung int) error {
+	rungs := m.cfg.Ladders[m.ladder].Rungs
+	var others []string
+	for _, r := range rungs[min(rung, len(rungs)):] {
+		if r.Model == "" {
+			continue
+		}
+		name := m.cfg.Models[r.Model].Provider
+		if provider.Serves(m.cfg.Providers[name].API, endpoint) {
+			return nil
+		}
+		if !slices.Contains(others, name) {
+			others = append(others, name)
+		}
+	}
+	switch {
+	case len(others) > 0:
+		return fmt.Errorf("%q is served by no model that the line can come to in ladder %s; the API of %s has %s",
+			endpoint, m.ladder, strings.Join(others, " and of "), provider.ChatCompletions)
+	case !provider.HasText(endpoint):
+		return fmt.Errorf("%q cannot be answered by the texts of ladder %s", endpoint, m.ladder)
+	}
+	return nil
 }
 
 // badInput words the errors of a file of requests.

@@ -4,6 +4,7 @@ import (
 	"nightshift/batch"
 	"nightshift/config"
 	"nightshift/ladder"
+	"nightshift/provider"
 )
 
 // scale weighs the lines of a file: what they ask of each rung of a ladder, as
@@ -11,6 +12,7 @@ import (
 type scale struct {
 	rungs  []config.Rung
 	models []config.Model // of the rungs
+	apis   []string       // of their providers
 	work   batch.Work
 }
 
@@ -19,6 +21,7 @@ func newScale(cfg *config.Config, q config.Queue) *scale {
 	for _, r := range s.rungs {
 		m := cfg.Models[r.Model]
 		s.models = append(s.models, m)
+		s.apis = append(s.apis, cfg.Providers[m.Provider].API)
 		w := batch.RungWork{Model: r.Model, Priced: r.Price != nil || m.Price != nil}
 		if r.Model == "" {
 			w = batch.RungWork{Model: ladder.TextModel, Text: true, Priced: true}
@@ -29,15 +32,18 @@ func newScale(cfg *config.Config, q config.Queue) *scale {
 }
 
 // add weighs one line. It is thought to be answered by the first rung from where
-// it starts that takes its size.
+// it starts that has its endpoint and takes its size.
 func (s *scale) add(l batch.Line) {
 	s.work.Lines++
 	size := ladder.SizeOf(l.Endpoint, l.Body)
 	begun := false
 	for i := min(l.Rung, len(s.rungs)-1); i < len(s.rungs); i++ {
 		r, m, w := s.rungs[i], s.models[i], &s.work.Rungs[i]
-		if w.Text {
+		switch {
+		case w.Text && provider.HasText(l.Endpoint):
 			w.All.Add(0, 0, 0)
+			continue
+		case w.Text, !provider.Serves(s.apis[i], l.Endpoint):
 			continue
 		}
 		if size.TooLarge(r, m) {
