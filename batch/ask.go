@@ -102,16 +102,19 @@ func (c *chunkCache) unindex(e *cached) {
 	}
 }
 
-// describe reads a batch's description, which every begin brings and which
-// seldom changes.
-func (c *chunkCache) describe(batch, raw string) (Description, error) {
+// lastDescription is the one of a batch that was read last, as Redis has it and read;
+// "": none is.
+func (c *chunkCache) lastDescription(batch string) (raw string, d Description) {
 	c.mu.Lock()
-	k := c.known[batch]
-	if k != nil && k.raw == raw {
-		defer c.mu.Unlock()
-		return k.d, nil
+	defer c.mu.Unlock()
+	if k := c.known[batch]; k != nil {
+		return k.raw, k.d
 	}
-	c.mu.Unlock()
+	return "", Description{}
+}
+
+// describe reads a batch's description, which a begin brings where it is new.
+func (c *chunkCache) describe(batch, raw string) (Description, error) {
 	var d Description
 	if err := json.Unmarshal([]byte(raw), &d); err != nil {
 		return Description{}, err

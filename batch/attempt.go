@@ -42,10 +42,36 @@ func (s *Redis) Begin(ctx context.Context, ref Ref, token string) (Begun, error)
 	if !validToken.MatchString(token) {
 		return Begun{}, fmt.Errorf("begin %s: the token %q is not one", ref, token)
 	}
-	have, asked := s.cache.ask(ref)
-	defer asked()
-	v, err := s.scripts.begin.Run(ctx, s.rdb, []string{metaKey(ref.Batch)},
-		s.nowArg(), s.opt.Lease.Milliseconds(), ref.Line, ref.Generation, token, maxCrashes, have).Slice()
+	q, done := s.beginning(ref, token)
+	defer done()
+	var p convoy.Party
+	answer := p.Add(q.call)
+	s.begins.Send(ctx, &p)
+	return s.begun(ctx, q, answer)
+}
+
+// beginning is the question of a begin.
+type beginning struct {
+	lease Lease
+	call  convoy.Call
+	known Description // of the batch, where it was read before
+}
+
+// beginning makes the question; done must be called when the answer was read.
+func (s *Redis) beginning(ref Ref, token string) (q beginning, done func()) {
+	have, done := s.cache.ask(ref)
+	raw, d := s.cache.lastDescription(ref.Batch)
+	return beginning{Lease{ref, token}, convoy.Call{
+		Script: s.scripts.begin, Keys: []string{metaKey(ref.Batch)},
+		Shared: []any{s.nowArg(), s.opt.Lease.Milliseconds(), maxCrashes, raw},
+		Own:    []any{ref.Line, ref.Generation, token, have},
+	}, d}, done
+}
+
+// begun reads the answer to a begin.
+func (s *Redis) begun(ctx context.Context, q beginning, answer *convoy.Answer) (Begun, error) {
+	ref := q.lease.Ref
+	v, err := answer.Slice()
 	if err != nil {
 		return Begun{}, fmt.Errorf("begin %s: %w", ref, err)
 	}
@@ -57,7 +83,8 @@ func (s *Redis) Begin(ctx context.Context, ref Ref, token string) (Begun, error)
 	switch code := v[0].(int64); code {
 	case beginGranted:
 		b.Verdict = Granted
-		return s.granted(ctx, Lease{ref, token}, b, v[2:])
+		b.Description = q.known
+		return s.granted(ctx, q.lease, b, v[2:])
 	case beginHeld:
 		wait, err := strconv.ParseInt(v[2].(string), 10, 64)
 		if err != nil {
@@ -86,8 +113,10 @@ func (s *Redis) granted(ctx context.Context, l Lease, b Begun, v []any) (_ Begun
 			return b, fmt.Errorf("read progress: %w", err)
 		}
 	}
-	if b.Description, err = s.cache.describe(l.Ref.Batch, v[0].(string)); err != nil {
-		return b, fmt.Errorf("read description: %w", err)
+	if raw := v[0].(string); raw != "" {
+		if b.Description, err = s.cache.describe(l.Ref.Batch, raw); err != nil {
+			return b, fmt.Errorf("read description: %w", err)
+		}
 	}
 	if b.Crashes, err = strconv.Atoi(v[3].(string)); err != nil {
 		return b, err
@@ -147,26 +176,36 @@ func (s *Redis) Suspend(ctx context.Context, l Lease, p Progress, w Wait, riders
 // lease's own. Otherwise it returns ErrFenced, and the calls are booked as
 // waste. It is idempotent by the lease's token.
 func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Result, riders ...Rider) error {
-	letter, err := letterOf(o)
+	c, err := s.finishing(l, p, o, r)
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", l.Ref, err)
+	}
+	return s.tell(ctx, "finish", l, riders, c)
+}
+
+// finishing is the call that writes a record.
+func (s *Redis) finishing(l Lease, p Progress, o Outcome, r Result) (convoy.Call, error) {
+	letter, err := letterOf(o)
+	if err != nil {
+		return convoy.Call{}, err
 	}
 	r.Nightshift.Generation = l.Ref.Generation
 	js, err := r.Encode()
 	if err != nil {
-		return fmt.Errorf("finish %s: %w", l.Ref, err)
+		return convoy.Call{}, err
 	}
-	calls, cost, _, err := progressArgs(p)
-	if err != nil {
-		return fmt.Errorf("finish %s: %w", l.Ref, err)
-	}
+	calls, cost, err := callsOf(p)
 	code := noCode
 	if o != Succeeded {
 		code = codeOf(r)
 	}
-	return s.attempt(ctx, "finish", s.scripts.finish, l, riders, s.nowArg(),
-		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
-		letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model, code)
+	return convoy.Call{
+		Script: s.scripts.finish, Keys: []string{metaKey(l.Ref.Batch)}, Shared: []any{s.nowArg()},
+		Own: []any{
+			l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
+			letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model, code,
+		},
+	}, err
 }
 
 // Rider adds calls to the party that writes the end of an attempt, so that they
@@ -174,13 +213,24 @@ func (s *Redis) Finish(ctx context.Context, l Lease, p Progress, o Outcome, r Re
 // what becomes of the line. They may run though the write fails.
 type Rider func(p *convoy.Party)
 
+// attempt runs a script that takes one attempt at a time.
 func (s *Redis) attempt(ctx context.Context, verb string, script *redis.Script, l Lease, riders []Rider, args ...any) error {
+	return s.tell(ctx, verb, l, riders, convoy.Call{Script: script, Keys: []string{metaKey(l.Ref.Batch)}, Own: args, Alone: true})
+}
+
+// tell sends what ends an attempt, and its riders.
+func (s *Redis) tell(ctx context.Context, verb string, l Lease, riders []Rider, c convoy.Call) error {
 	var p convoy.Party
 	for _, ride := range riders {
 		ride(&p)
 	}
-	answer := p.Add(convoy.Call{Script: script, Keys: []string{metaKey(l.Ref.Batch)}, Own: args, Alone: true})
+	answer := p.Add(c)
 	s.ends.Send(ctx, &p)
+	return endOf(verb, l, answer)
+}
+
+// endOf is what a script says to an attempt.
+func endOf(verb string, l Lease, answer *convoy.Answer) error {
 	code, err := answer.Int()
 	if err == nil {
 		switch code {
@@ -228,15 +278,23 @@ func (s *Redis) Renew(ctx context.Context, ls []Lease) (lost []Lease, err error)
 
 // progressArgs returns what scripts count of a progress, and its JSON.
 func progressArgs(p Progress) (calls int, cost int64, body []byte, err error) {
+	if calls, cost, err = callsOf(p); err != nil {
+		return 0, 0, nil, err
+	}
+	body, err = json.Marshal(p)
+	return calls, cost, body, err
+}
+
+// callsOf is how many calls a progress has, and what they cost.
+func callsOf(p Progress) (calls int, cost int64, err error) {
 	var sum provider.USD
 	for _, c := range p.Calls {
 		if c.Cost < 0 {
-			return 0, 0, nil, fmt.Errorf("a call to %s costs %s USD", c.Model, c.Cost)
+			return 0, 0, fmt.Errorf("a call to %s costs %s USD", c.Model, c.Cost)
 		}
 		sum += c.Cost
 	}
-	body, err = json.Marshal(p)
-	return len(p.Calls), int64(sum), body, err
+	return len(p.Calls), int64(sum), nil
 }
 
 func oneIf(b bool) int {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"nightshift/internal/convoy"
 	"nightshift/provider"
 )
 
@@ -32,6 +33,7 @@ func TestLinesFollowTheModel(t *testing.T) {
 					"checkpoint":   m.checkpoint,
 					"suspend":      m.suspend,
 					"finish":       m.finish,
+					"together":     m.together,
 					"renew":        m.renew,
 					"repeat":       m.repeat,
 					"step":         m.step,
@@ -125,9 +127,15 @@ func (m *machine) release(t *rapid.T) {
 }
 
 func (m *machine) begin(t *rapid.T) {
+	if msg, ok := m.beginning(t); ok {
+		m.deliver(t, func(t *rapid.T) { m.send(t, msg) })
+	}
+}
+
+func (m *machine) beginning(t *rapid.T) (msg message, ok bool) {
 	l := rapid.SampledFrom(m.m.lines).Draw(t, "line")
 	if len(l.attempts) >= 16 {
-		return
+		return msg, false
 	}
 	ref := Ref{m.id, l.number, l.gen}
 	if rapid.IntRange(0, 9).Draw(t, "other generation") == 0 {
@@ -135,8 +143,14 @@ func (m *machine) begin(t *rapid.T) {
 	}
 	m.tokens++
 	token := fmt.Sprintf("t%d", m.tokens)
-	m.deliver(t, func(t *rapid.T) {
-		got, err := m.b.Begin(m.tb.Context(), ref, token)
+	var q beginning
+	return message{func() (convoy.Call, error) {
+		var done func()
+		q, done = m.b.beginning(ref, token)
+		done()
+		return q.call, nil
+	}, func(t *rapid.T, answer *convoy.Answer) {
+		got, err := m.b.begun(m.tb.Context(), q, answer)
 		expect(t, err)
 		verdict, held, base, crashes := m.m.begin(ref, token, m.b.clock.t)
 		if got.Verdict != verdict || got.HeldFor != held || got.Crashes != crashes {
@@ -157,7 +171,7 @@ func (m *machine) begin(t *rapid.T) {
 		if !slices.ContainsFunc(m.attempts, func(a *attempt) bool { return a.lease.Token == token }) {
 			m.attempts = append(m.attempts, &attempt{Lease{ref, token}, got.Line, slices.Clone(base), got.Progress.Deferrals, false})
 		}
-	})
+	}}, true
 }
 
 // deliver sends a message, and keeps it to be sent again.
@@ -225,31 +239,6 @@ func (m *machine) suspend(t *rapid.T) {
 	m.deliver(t, func(t *rapid.T) {
 		err := m.b.Suspend(m.tb.Context(), lease, progressOf(calls, deferrals), w)
 		expect(t, same(err, m.m.suspend(lease.Ref, lease.Token, calls, deferrals, w != Wait{})))
-	})
-}
-
-func (m *machine) finish(t *rapid.T) {
-	a := m.pick(t)
-	if a == nil {
-		return
-	}
-	a.over = true
-	m.pay(t, a)
-	a.deferrals += rapid.IntRange(0, 1).Draw(t, "deferred")
-	o := rapid.SampledFrom([]Outcome{Succeeded, Succeeded, Failed, Expired}).Draw(t, "outcome")
-	if o == Succeeded && m.m.line(a.lease.Ref.Line).remembered(a.lease.Token) == nil {
-		o = Failed // what the late answer of a forgotten attempt costs is not exact, see finish.lua
-	}
-	degraded := o == Succeeded && rapid.Bool().Draw(t, "degraded")
-	cached := o == Succeeded && rapid.Bool().Draw(t, "cached")
-	model := rapid.SampledFrom([]string{"openai/gpt-4o", "local/llama3.1:8b", "a/b c"}).Draw(t, "model")
-	lease, line, calls, deferrals := a.lease, a.line, slices.Clone(a.calls), a.deferrals
-	m.deliver(t, func(t *rapid.T) {
-		p := progressOf(calls, deferrals)
-		r := answer(line, p)
-		r.ID, r.Nightshift.Degraded, r.Nightshift.Cached, r.Nightshift.Model = lease.Token, degraded, cached, model
-		err := m.b.Finish(m.tb.Context(), lease, p, o, r)
-		expect(t, same(err, m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, codeOf(r), r.Nightshift)))
 	})
 }
 

@@ -52,7 +52,8 @@ type Redis struct {
 	rdb     redis.UniversalClient
 	opt     Options
 	scripts scripts
-	ends    *convoy.Convoy // of attempts' ends
+	begins  *convoy.Convoy // of attempts
+	ends    *convoy.Convoy
 	packer  packer.Packer
 	cache   *chunkCache
 }
@@ -61,7 +62,7 @@ type Redis struct {
 func NewRedis(rdb redis.UniversalClient, opt Options) *Redis {
 	opt = opt.withDefaults()
 	return &Redis{
-		rdb: rdb, opt: opt, scripts: loadScripts(), ends: convoy.New(rdb),
+		rdb: rdb, opt: opt, scripts: loadScripts(), begins: convoy.New(rdb), ends: convoy.New(rdb),
 		packer: packer.New(maxDecoded), cache: newChunkCache(opt.CacheBytes),
 	}
 }

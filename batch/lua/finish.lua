@@ -1,48 +1,115 @@
--- Writes the record of a line, once.
--- ARGV: now (ms or ''), line, generation, token, calls, cost, deferrals,
---       outcome (s f x c), degraded (0 1), cached (0 1), record, who answered
---       (a model; '': nobody), code of what went wrong ('-': none)
--- Returns 1 done, 2 fenced
-local now, line, gen, token = now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local calls, cost, deferrals = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local outcome, degraded, cached, body, model = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[12]
-local left = outstanding()
-if not left then return 2 end
+-- Writes the records of lines, one after another, each once.
+-- ARGV: now (ms or ''), then of each call: line, generation, token, calls, cost,
+--       deferrals, outcome (s f x c), degraded (0 1), cached (0 1), record, who
+--       answered (a model; '': nobody), code of what went wrong ('-': none)
+-- Answers each with 1 done, 2 fenced
+local now, FIRST, WIDTH = now_ms(ARGV[1]), 2, 12
+local left = outstanding() -- nil: there is no such batch
 
-local entry = entry_of(line)
-local holder, expires, first = lease_of(line)
-local current = entry and entry.gen == gen
-local held = holder == token and expires > 0
-if not current or not (held or outcome == 's') then
-  local r = redis.call('HGET', rec, line)
-  if r then
-    local g, t = string.match(r, '^%a (%d+) %d+ (%S+) ')
-    if tonumber(g) == gen and t == token then return 1 end -- a repeated message
+-- finish writes the record of a line in any state.
+local function finish(c)
+  local line, gen, token = c.line, c.gen, c.token
+  local entry = entry_of(line)
+  local holder, expires, first = lease_of(line)
+  local current = entry and entry.gen == gen
+  local held = holder == token and expires > 0
+  if not current or not (held or c.outcome == 's') then
+    local r = redis.call('HGET', rec, line)
+    if r then
+      local g, t = string.match(r, '^%a (%d+) %d+ (%S+) ')
+      if tonumber(g) == gen and t == token then return 1 end -- a repeated message
+    end
+    book_waste(line, token, c.calls, c.cost, true)
+    return 2
   end
-  book_waste(line, token, calls, cost, true)
-  return 2
+
+  local stored = progress_of(line, first)
+  local list = marks_of(line, holder, first)
+  local m = find_mark(list, token)
+  if m then
+    -- What others have stored since, the record does not show; what of this
+    -- attempt was booked as waste meanwhile, it does.
+    incr('wasted', stored.cost - m.cost)
+  else -- forgotten: count at least what the line did not know of
+    m = {calls = stored.calls, cost = math.min(stored.cost, c.cost)}
+  end
+  book(m, c.calls, c.cost, false)
+  if c.deferrals > stored.deferrals then incr('deferrals', c.deferrals - stored.deferrals) end
+  incr('degraded', c.degraded)
+  incr('cached', c.cached)
+  if c.outcome == 's' then answered(c.model, 1) end
+  local others = {}
+  for _, o in ipairs(list) do
+    if o ~= m then others[#others + 1] = o end
+  end
+  if #others > 0 or not first then save_marks(line, others) end
+  end_line(line, gen, entry.class, c.outcome, token, c.code, c.body, now, first)
+  left = left - 1
+  if left <= 0 then redis.call('HSET', meta, 'finished_at', num(now)) end
+  return 1
 end
 
-local stored = progress_of(line, first)
-local list = marks_of(line, holder, first)
-local m = find_mark(list, token)
-if m then
-  -- What others have stored since, the record does not show; what of this
-  -- attempt was booked as waste meanwhile, it does.
-  incr('wasted', stored.cost - m.cost)
-else -- forgotten: count at least what the line did not know of
-  m = {calls = stored.calls, cost = math.min(stored.cost, cost)}
+local outs, leases = lines_of(FIRST, WIDTH)
+-- What quick ends of lines write together, see flush.
+local ended, logged, records, counts, rated
+
+local function begin()
+  ended, logged, records, counts, rated = {}, {}, {}, {}, 0
 end
-book(m, calls, cost, false)
-if deferrals > stored.deferrals then incr('deferrals', deferrals - stored.deferrals) end
-incr('degraded', degraded)
-incr('cached', cached)
-if outcome == 's' then answered(model, 1) end
-local others = {}
-for _, o in ipairs(list) do
-  if o ~= m then others[#others + 1] = o end
+begin()
+
+local function count(field, by) counts[field] = (counts[field] or 0) + by end
+
+-- quick ends a line in its first attempt, of which there is nothing but its lease,
+-- the usual case; nil: it is another. Who comes for the line again in this script
+-- finds it ended.
+local function quick(c)
+  local entry, l = outs[c.line] and parse_entry(outs[c.line]), leases[c.line]
+  if not entry or entry.gen ~= c.gen or not l then return end
+  local holder, expires, first = parse_lease(l)
+  if holder ~= c.token or expires == 0 or not first then return end
+  outs[c.line] = nil
+  ended[#ended + 1], logged[#logged + 1] = c.line, log_entry(c.line, c.gen)
+  records[#records + 1], records[#records + 2] = c.line, record(c.outcome, c.gen, now, c.token, c.code, c.body)
+  if c.calls > 0 then
+    count('calls', c.calls)
+    count('cost', c.cost)
+  end
+  count('deferrals', c.deferrals)
+  count('degraded', c.degraded)
+  count('cached', c.cached)
+  if c.outcome == 's' and c.model ~= '' then count('by:' .. c.model, 1) end
+  count(COUNTERS[c.outcome], 1)
+  if moves_on(c.outcome, c.code) then rated = rated + 1 end
+  return 1
 end
-if #others > 0 or not first then save_marks(line, others) end
-end_line(line, gen, entry.class, outcome, token, ARGV[13], body, now, first)
-if left <= 1 then redis.call('HSET', meta, 'finished_at', num(now)) end
-return 1
+
+-- flush writes what quick ended.
+local function flush()
+  if #ended == 0 then return end
+  redis.call('HSET', rec, unpack(records))
+  redis.call('RPUSH', log, unpack(logged))
+  redis.call('HDEL', out, unpack(ended))
+  redis.call('HDEL', lease, unpack(ended))
+  for field, by in pairs(counts) do incr(field, by) end
+  if rated > 0 then count_rate(now, rated) end
+  left = left - #ended
+  if left <= 0 then redis.call('HSET', meta, 'finished_at', num(now)) end
+  begin()
+end
+
+local answers = {}
+for arg = FIRST, #ARGV, WIDTH do
+  local c = {line = ARGV[arg], gen = tonumber(ARGV[arg + 1]), token = ARGV[arg + 2],
+    calls = tonumber(ARGV[arg + 3]), cost = tonumber(ARGV[arg + 4]), deferrals = tonumber(ARGV[arg + 5]),
+    outcome = ARGV[arg + 6], degraded = tonumber(ARGV[arg + 7]), cached = tonumber(ARGV[arg + 8]), body = ARGV[arg + 9], model = ARGV[arg + 10], code = ARGV[arg + 11]}
+  local answer = not left and 2 or quick(c)
+  if not answer then
+    flush()
+    answer = finish(c)
+    outs[c.line] = nil
+  end
+  answers[#answers + 1] = answer
+end
+flush()
+return answers

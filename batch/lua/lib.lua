@@ -2,6 +2,8 @@
 --
 -- KEYS[1]  meta: the batch's hash of state and counters. All other keys carry
 --          its hash tag and are named after it.
+-- ARGV     each script's own; of those that take several calls, one after another,
+--          the calls' own come last.
 --
 -- meta     d, digest, total, deadline (ms, 0: none), priority and budget (nano-
 --          dollars) where they were changed, committed, cancelled_at,
@@ -64,12 +66,20 @@ local function answered(model, n)
   if model ~= '' then incr('by:' .. model, n) end
 end
 
+local function parse_entry(e)
+  local g, c, _, k = string.match(e, '^(%d+) (%d+) (%d+) (%d+)$')
+  return {gen = tonumber(g), class = c, chunk = k}
+end
+
 -- entry_of returns the generation, class and chunk of a released line, or nil.
 local function entry_of(line)
   local e = redis.call('HGET', out, line)
-  if not e then return nil end
-  local g, c, _, k = string.match(e, '^(%d+) (%d+) (%d+) (%d+)$')
-  return {gen = tonumber(g), class = c, chunk = k}
+  return e and parse_entry(e) or nil
+end
+
+local function parse_lease(l)
+  local expires, token, rest = string.match(l, '^(%d+) (%S+)(.*)$')
+  return token, tonumber(expires), rest ~= ''
 end
 
 -- again_of returns the generation of a line that was retried and is not released,
@@ -86,13 +96,26 @@ end
 local function lease_of(line)
   local l = redis.call('HGET', lease, line)
   if not l then return '', 0, false end
-  local expires, token, rest = string.match(l, '^(%d+) (%S+)(.*)$')
-  return token, tonumber(expires), rest ~= ''
+  return parse_lease(l)
+end
+
+local function lease_text(token, expires, first)
+  return num(expires) .. ' ' .. token .. (first and ' first' or '')
 end
 
 -- hold writes a lease.
 local function hold(line, token, expires, first)
-  redis.call('HSET', lease, line, num(expires) .. ' ' .. token .. (first and ' first' or ''))
+  redis.call('HSET', lease, line, lease_text(token, expires, first))
+end
+
+-- lines_of reads what out and lease hold of the lines of all calls, of which the
+-- first is at one argument, and each has so many.
+local function lines_of(first, width)
+  local lines, outs, leases = {}, {}, {}
+  for arg = first, #ARGV, width do lines[#lines + 1] = ARGV[arg] end
+  local o, l = redis.call('HMGET', out, unpack(lines)), redis.call('HMGET', lease, unpack(lines))
+  for i, line in ipairs(lines) do outs[line], leases[line] = o[i], l[i] end
+  return outs, leases
 end
 
 -- progress_of returns the stored calls, cost, deferrals and progress of a line;
@@ -192,9 +215,9 @@ local function clear_wait(line, class)
   if redis.call('HDEL', wait, line) == 1 then incr('def:' .. class, -1) end
 end
 
-local function count_rate(now)
+local function count_rate(now, n)
   local bucket = math.floor(now / RATE_BUCKET)
-  if redis.call('HINCRBY', rate, num(bucket), 1) > 1 then return end
+  if redis.call('HINCRBY', rate, num(bucket), n) > n then return end
   for _, b in ipairs(redis.call('HKEYS', rate)) do
     if tonumber(b) <= bucket - RATE_BUCKETS then redis.call('HDEL', rate, b) end
   end
@@ -212,12 +235,25 @@ local function finish_batch(now)
   if outstanding() <= 0 then redis.call('HSET', meta, 'finished_at', num(now)) end
 end
 
+-- moves_on says whether an end counts in the batch's rate.
+local function moves_on(outcome, code)
+  return outcome == 's' or outcome == 'f' and code ~= 'budget_exhausted'
+end
+
+-- log_entry is how the log names an end of a line.
+local function log_entry(line, gen)
+  return gen == 0 and line or line .. '.' .. num(gen)
+end
+
+local function record(outcome, gen, now, token, code, body)
+  return outcome .. ' ' .. num(gen) .. ' ' .. num(now) .. ' ' .. token .. ' ' .. code .. '\n' .. body
+end
+
 -- end_line writes the record of a line that has none and forgets its life, of
 -- which there is at most a lease where it is bare.
 local function end_line(line, gen, class, outcome, token, code, body, now, bare)
-  redis.call('HSET', rec, line,
-    outcome .. ' ' .. num(gen) .. ' ' .. num(now) .. ' ' .. token .. ' ' .. code .. '\n' .. body)
-  redis.call('RPUSH', log, gen == 0 and line or line .. '.' .. num(gen))
+  redis.call('HSET', rec, line, record(outcome, gen, now, token, code, body))
+  redis.call('RPUSH', log, log_entry(line, gen))
   incr(COUNTERS[outcome], 1)
   redis.call('HDEL', out, line)
   redis.call('HDEL', lease, line)
@@ -226,7 +262,7 @@ local function end_line(line, gen, class, outcome, token, code, body, now, bare)
     redis.call('HDEL', prog, line)
     redis.call('HDEL', crash, line)
   end
-  if outcome == 's' or outcome == 'f' and code ~= 'budget_exhausted' then count_rate(now) end
+  if moves_on(outcome, code) then count_rate(now, 1) end
 end
 
 -- scan_class returns up to want lines of a class from its cursor on, the cursor
