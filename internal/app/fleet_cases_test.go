@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +101,34 @@ func TestCase27_KilledInTheMiddleOfCalls(t *testing.T) {
 	if total, _ := f.up.counts(); total > n+slots {
 		t.Errorf("%d calls for %d lines; want at most %d more than lines", total, n, slots)
 	}
+}
+
+// A worker's process is told to stop with calls in flight that are slow: they finish,
+// it ends well within its shutdown timeout, and the rest is for another.
+func TestCase28_ToldToStopDuringSlowCalls(t *testing.T) {
+	t.Parallel()
+	const n, slots = 15, 5
+	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: slots, retries: 0, cooldown: "2s", maxCooldown: "16s"})
+	f.up.delay = 2 * time.Second // of the 5 s that calls may take then
+	f.submit("b", n)
+	first := f.start()
+	f.until(60*time.Second, "the slots are full of calls", func() bool { total, _ := f.up.counts(); return total == slots })
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	s := f.status("b")
+	if total, _ := f.up.counts(); s.Succeeded != slots || s.Calls != slots || total != slots {
+		t.Errorf("%d calls; status at its end: %+v", total, s)
+	}
+	f.start()
+	s = f.done("b", 60*time.Second)
+	if total, _ := f.up.counts(); s.Succeeded != n || s.Calls != n || total != n {
+		t.Errorf("%d calls; status: %+v", total, s)
+	}
+	f.onceEach("b", n)
 }
 
 // The first model's answer is denied, and was paid for; the second's breaker is
