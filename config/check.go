@@ -40,6 +40,9 @@ func (c *checker) check() {
 	c.queues()
 	c.guard()
 	c.addresses()
+	if !c.keyless {
+		c.keyEnv(path{"batches", "notify", "secret_env"}, c.cfg.Batches.Notify.SecretEnv, "export it, or leave secret_env out: messages are not signed then")
+	}
 }
 
 // report adds a problem at the place of a path.

@@ -30,7 +30,7 @@ func (c *checker) provider(p Provider) {
 		c.breaker(*p.Breaker, at.child("breaker"))
 	}
 	if !c.keyless && c.needsKey(p.Name) {
-		c.keyEnv(at.child("api_key_env"), p.APIKeyEnv)
+		c.keyEnv(at.child("api_key_env"), p.APIKeyEnv, exportKey)
 		c.keyFile(at.child("api_key_file"), p.APIKeyFile)
 	}
 }
@@ -113,7 +113,11 @@ func (c *checker) headers(p path, headers Headers) {
 // a key that was pasted here, and is not repeated.
 var envName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
-func (c *checker) keyEnv(p path, name string) {
+// exportKey is what to do about a key that is not set.
+const exportKey = "export it, or name a file with api_key_file"
+
+// keyEnv checks that a variable is set; remedy is what to do where it is not.
+func (c *checker) keyEnv(p path, name, remedy string) {
 	if name == "" || !c.isSet(p) {
 		return
 	}
@@ -124,7 +128,7 @@ func (c *checker) keyEnv(p path, name string) {
 		c.report(p, "no environment variable has this name", "write the name of a variable, not the key itself")
 		return
 	}
-	c.report(p, fmt.Sprintf("the environment variable %s is not set", name), "export it, or name a file with api_key_file")
+	c.report(p, fmt.Sprintf("the environment variable %s is not set", name), remedy)
 }
 
 func (c *checker) keyFile(p path, file string) {
@@ -154,7 +158,7 @@ func (c *checker) model(m Model) {
 	}
 	c.baseURL(p.child("base_url"), m.BaseURL)
 	if !c.keyless {
-		c.keyEnv(p.child("api_key_env"), m.APIKeyEnv)
+		c.keyEnv(p.child("api_key_env"), m.APIKeyEnv, exportKey)
 	}
 	if m.FirstToken > m.Timeout {
 		c.pair(p, "first_token", "timeout", duration(m.FirstToken), duration(m.Timeout))

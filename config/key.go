@@ -57,3 +57,16 @@ func readKeyFile(file string) (string, error) {
 	}
 	return key, nil
 }
+
+// Secret reads what signs messages from the environment variable that is named
+// for it; "" where none is named. env is os.LookupEnv outside of tests.
+func (n Notify) Secret(env func(string) (string, bool)) (string, error) {
+	if n.SecretEnv == "" {
+		return "", nil
+	}
+	value, _ := env(n.SecretEnv)
+	if value = strings.TrimSpace(value); value == "" {
+		return "", errors.New("read the secret of batches.notify: its environment variable is not set")
+	}
+	return value, nil
+}

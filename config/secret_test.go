@@ -98,6 +98,7 @@ func TestSecrets_NotInErrors(t *testing.T) {
 		"redis escape":              minimal + `redis: {url: "redis://:%zz` + canary + `@a:1/0"}`,
 		"redis parameter":           minimal + `redis: {url: "redis://a:1/0?password=` + canary + `"}`,
 		"redis as a text":           minimal + `redis: "redis://:` + canary + `@a:1/0"`,
+		"secret of messages":        minimal + "batches: {notify: {secret_env: whsec_" + canary + "}}",
 		"dashboard token":           minimal + "dashboard: {token_env: " + canary + "}",
 		"broken below a secret":     with(`{headers: {X-Token: "` + canary + `}}`),
 		"broken beside a secret":    with("{headers: {X-Token: " + canary + "} ]}"),

@@ -283,6 +283,16 @@ const OverDegrade = "degrade"
 type Batches struct {
 	// How long a batch is kept after its end. Nothing does this yet: every batch stays in Redis.
 	Keep time.Duration `yaml:"keep" default:"168h"`
+	// How URLs are told of the ends of batches (`enqueue batch --notify`).
+	Notify Notify `yaml:"notify"`
+}
+
+// Notify is about telling URLs of the ends of batches.
+type Notify struct {
+	// The environment variable of the workers that holds the secret which signs messages, as Standard Webhooks has it: `whsec_` and base64, or any other text of 24 bytes or more, as it is. Without it they are not signed.
+	SecretEnv string `yaml:"secret_env"`
+	// Whether a URL may lead to the machine itself or to private networks: loopback, RFC 1918, 100.64.0.0/10 and fc00::/7. Link-local addresses, where clouds serve their keys, stay closed.
+	AllowPrivate bool `yaml:"allow_private"`
 }
 
 // Worker is about the worker process.

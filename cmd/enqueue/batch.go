@@ -18,9 +18,8 @@ import (
 
 type batchFlags struct {
 	intent
-	id    string
-	again bool
-	wait  bool
+	id, notify  string
+	again, wait bool
 }
 
 // ignoreModelHelp is the help of --ignore-model.
@@ -44,6 +43,7 @@ func (p *program) batchCommand() *cobra.Command {
 	c.Flags().IntVar(&f.terms.priority, "priority", 0, priorityHelp)
 	c.Flags().StringVar(&f.terms.budget, "budget", "", "the most that the batch may cost, in `USD`; lines that it does not pay for fail")
 	c.Flags().Int64Var(&f.terms.allowance, "allowance", 0, allowanceHelp+"; on record with who granted it")
+	c.Flags().StringVar(&f.notify, "notify", "", notifyHelp)
 	c.Flags().BoolVar(&f.again, "again", false, "submit the same content once more")
 	c.Flags().BoolVar(&f.wait, "wait", false, "show the progress until the batch is done; exit codes as those of watch")
 	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
@@ -64,6 +64,9 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	if err != nil {
 		return err
 	}
+	if err := checkNotify(cfg, f.notify); err != nil {
+		return err
+	}
 	w, err := p.weigh(cfg, f.intent, producer, cli.Operator(), file)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	}
 	defer conn.Close()
 	d := w.d
-	d.ID, d.Again = f.id, f.again
+	d.ID, d.Again, d.Notify = f.id, f.again, f.notify
 	if d.ID == "" {
 		d.ID = newID(d.CreatedAt)
 	}

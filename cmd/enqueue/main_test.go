@@ -97,6 +97,7 @@ func freeAddr() (string, error) {
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"exits":     scripttest.Exits,
 	"await":     await,
+	"hook":      hook,
 	"request":   request,
 	"terminate": terminate,
 	"reaches":   reaches,

@@ -106,6 +106,9 @@ func (p *program) printStatus(s batch.Status) error {
 	} else {
 		pairs = append(pairs, [2]string{"rate", p.pace(s, now)})
 	}
+	if s.Notify != nil {
+		pairs = append(pairs, [2]string{"notify", p.notified(*s.Notify, now)})
+	}
 	var waits []string
 	for _, w := range s.WaitingFor {
 		waits = append(waits, p.waiting(w, now))

@@ -134,6 +134,10 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	if err != nil {
 		return err
 	}
+	sender, err := notifier(cfg, a.opts.Version)
+	if err != nil {
+		return err
+	}
 	byModel := map[string]breaker.Key{}
 	for _, k := range a.conn.Keys {
 		byModel[k.Model] = k
@@ -141,7 +145,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	a.worker = tasks.NewWorker(tasks.Options{
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
 		ReleaseAhead: ahead, Hours: a.conn.hours, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
-		Guards: a.conn.Guard, Unguarded: unguarded(cfg),
+		Guards: a.conn.Guard, Unguarded: unguarded(cfg), Notices: a.conn.Batches, Notifier: sender,
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Logger: log,

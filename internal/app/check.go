@@ -66,6 +66,9 @@ func Check(ctx context.Context, cfg *config.Config, o CheckOptions) (Report, err
 		r.Findings = append(r.Findings, models...)
 	}
 	r.Findings = append(r.Findings, checkLadders(cfg)...)
+	if !o.NoProbe { // else secrets need not be there
+		r.Findings = append(r.Findings, checkNotify(cfg))
+	}
 	return r, ctx.Err()
 }
 
@@ -241,6 +244,17 @@ func checkDeadlines(cfg *config.Config, name string, rungs int) Finding {
 			f.Grade = Warning
 			f.Detail = fmt.Sprintf("at_deadline never comes for the batches of queue %s, which have no deadline", q.Name)
 		}
+	}
+	return f
+}
+
+// checkNotify looks at what signs the messages of --notify.
+func checkNotify(cfg *config.Config) Finding {
+	f := Finding{"notify", "signature", Good, "messages are signed"}
+	if _, err := notifier(cfg, ""); err != nil {
+		f.Grade, f.Detail = Bad, oneLine(err)
+	} else if cfg.Batches.Notify.SecretEnv == "" {
+		f.Grade, f.Detail = Note, "no batches.notify.secret_env: what URLs of --notify are told is not signed, and they cannot know who told them"
 	}
 	return f
 }

@@ -13,6 +13,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/internal/hours"
+	"nightshift/internal/notify"
 	"nightshift/internal/standby"
 	"nightshift/ladder"
 	"nightshift/limit"
@@ -159,6 +160,20 @@ func queueHours(cfg *config.Config) map[string]hours.Hours {
 		all[q.Name] = cfg.HoursOf(q.Name)
 	}
 	return all
+}
+
+// notifier tells URLs of the ends of batches.
+func notifier(cfg *config.Config, version string) (*notify.Sender, error) {
+	c := cfg.Batches.Notify
+	secret, err := c.Secret(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	s, err := notify.New(notify.Options{Secret: secret, Private: c.AllowPrivate, Version: version})
+	if err != nil {
+		return nil, fmt.Errorf("batches.notify.secret_env: %w; this makes one: echo whsec_$(openssl rand -base64 32)", err)
+	}
+	return s, nil
 }
 
 // lastResorts are the texts at the deadline of every queue whose ladder has one,
