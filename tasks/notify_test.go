@@ -21,6 +21,9 @@ import (
 	"nightshift/ladder"
 )
 
+// timeoutOfSends is how long a notify.Sender waits.
+const timeoutOfSends = 10 * time.Second
+
 const noticeSecret = "a secret that only tests know"
 
 // receiver is a real server that checks signatures and keeps what it was told.
@@ -247,11 +250,12 @@ func TestNotify_KeeperDiesInTheMiddle(t *testing.T) {
 	r.ended("b", rec.URL)
 	r.tell(r.messenger(dying{r.store}, 1, time.Second))
 	next := r.messenger(r.store, 2, time.Second)
+	r.clock.step(timeoutOfSends + noticeNoting)
 	r.tell(next) // it could still be under way
 	if len(rec.got) != 1 {
 		t.Fatalf("%d messages before the hold ended", len(rec.got))
 	}
-	r.clock.step(noticeHold)
+	r.clock.step(noticeHold - timeoutOfSends - noticeNoting)
 	r.tell(r.m) // an old keeper is fenced off once the new one was seen
 	r.tell(next)
 	r.clock.step(time.Hour)
