@@ -39,12 +39,13 @@ type chatRequest struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 
-	fromMessages bool // it came by the Messages API
+	tellsUsage bool     // its streams tell what they used, unasked
+	prompts    []string // of a completion: each has choices of its own
 }
 
-// wantsUsage says whether a stream tells what it used; the Messages API's do.
+// wantsUsage says whether a stream tells what it used.
 func (r chatRequest) wantsUsage() bool {
-	return r.fromMessages || r.StreamOptions != nil && r.StreamOptions.IncludeUsage
+	return r.tellsUsage || r.StreamOptions != nil && r.StreamOptions.IncludeUsage
 }
 
 // offered is a tool that may be called.
@@ -211,16 +212,17 @@ func (r chatRequest) choice(id string, i, tokens int) (c choice, spent int) {
 
 // content is the text of the i-th choice.
 func (r chatRequest) content(i int) []rune {
-	if text, ok := exampleOf(r.ResponseFormat.Schema.Schema, r.lastMessage()); ok {
+	asked := r.asked(i)
+	if text, ok := exampleOf(r.ResponseFormat.Schema.Schema, asked); ok {
 		return []rune(string(text))
 	}
 	if strings.HasPrefix(r.ResponseFormat.Type, "json") {
-		text, _ := json.Marshal(map[string]any{"echo": cutAt(maxEcho, r.lastMessage()), "choice": i})
+		text, _ := json.Marshal(map[string]any{"echo": cutAt(maxEcho, asked), "choice": i})
 		return []rune(string(text))
 	}
-	text := []rune("echo: " + r.lastMessage())
+	text := []rune("echo: " + asked)
 	if i > 0 {
-		text = []rune(fmt.Sprintf("echo %d: %s", i+1, r.lastMessage()))
+		text = []rune(fmt.Sprintf("echo %d: %s", i+1, asked))
 	}
 	return []rune(cutAt(maxEcho, string(text)))
 }
@@ -264,6 +266,14 @@ func (r chatRequest) toolNames() []string {
 		return all[:1]
 	}
 	return all
+}
+
+// asked is what the i-th choice echoes.
+func (r chatRequest) asked(i int) string {
+	if len(r.prompts) == 0 {
+		return r.lastMessage()
+	}
+	return strings.ToValidUTF8(r.prompts[i*len(r.prompts)/max(r.N, len(r.prompts))], "\uFFFD")
 }
 
 // lastMessage is the last of the user's.

@@ -120,7 +120,7 @@ func (m *messagesRequest) badMessage() string {
 func (m *messagesRequest) chat() chatRequest {
 	req := chatRequest{
 		Model: m.Model, Stream: m.Stream, ParallelCalls: !m.ToolChoice.NoParallel,
-		ReasoningEffort: m.OutputConfig.Effort, fromMessages: true,
+		ReasoningEffort: m.OutputConfig.Effort, tellsUsage: true,
 	}
 	req.ResponseFormat.Type = m.OutputConfig.Format.Type
 	req.ResponseFormat.Schema.Schema = m.OutputConfig.Format.Schema

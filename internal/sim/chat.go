@@ -16,6 +16,9 @@ import (
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	mux.HandleFunc("POST /v1/completions", s.shaped(func() shape { return &textShape{} }))
+	mux.HandleFunc("POST /v1/embeddings", s.shaped(func() shape { return &vectorShape{} }))
+	mux.HandleFunc("POST /v1/responses", s.shaped(func() shape { return &responseShape{} }))
 	mux.HandleFunc("POST /v1/messages", s.messages)
 	mux.HandleFunc("GET /v1/models", s.listModels)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,7 @@
 // Package sim is a model provider that can be told how to fail: a real HTTP
-// server that speaks OpenAI's chat completions and, at /v1/messages, Anthropic's
-// Messages API, streamed and plain, for tests and rehearsals.
+// server that speaks OpenAI's chat completions, completions, embeddings and
+// responses and, at /v1/messages, Anthropic's Messages API, streamed and plain,
+// for tests and rehearsals.
 //
 // A [Script] gives each model its latency, its hidden rate limit and its faults
 // by time, by call number or by chance. Chance comes from the script's seed and

@@ -50,8 +50,8 @@ const (
 	NoFormat      Kind = "no_format"       // 400: no response_format
 )
 
-// shape is how a kind of fault looks on the wire.
-type shape struct {
+// look is how a kind of fault looks on the wire.
+type look struct {
 	status int
 	body   string // with %s for the model, in a JSON string
 	late   bool   // it comes after the model's latency, as an answer would
@@ -64,7 +64,7 @@ func errorBody(message, errType, code string) string {
 }
 
 // faults is every kind; those without a body are not an HTTP response.
-var faults = map[Kind]shape{
+var faults = map[Kind]look{
 	Unavailable:  {status: 503, body: errorBody("The server is overloaded.", "service_unavailable_error", "server_is_overloaded")},
 	ServerError:  {status: 500, body: errorBody("The server had an error.", "server_error", "")},
 	Overloaded:   {status: 529, body: errorBody("Overloaded.", "overloaded_error", "")},
