@@ -4,13 +4,6 @@ import (
 	"time"
 )
 
-// Source yields the lines of a batch in file order. *Reader is one.
-type Source interface {
-	// Next returns the next line and its raw bytes without the line's end, or
-	// io.EOF. A *LineError concerns one line: Next can be called again.
-	Next() (Line, []byte, error)
-}
-
 // Record is a finished line.
 type Record struct {
 	Line       int64

@@ -48,39 +48,6 @@ func memory(b *testing.B, rdb redis.UniversalClient) float64 {
 	return n
 }
 
-// BenchmarkSubmit writes batches of 20,000 lines of 1 KiB to the backlog: the
-// whole way of a submission, both passes over the file included.
-func BenchmarkSubmit(b *testing.B) {
-	const lines = 20_000
-	text := benchLines(lines)
-	open := func() *Reader {
-		r, err := OpenReader(bytes.NewReader(text), "bench")
-		if err != nil {
-			b.Fatal(err)
-		}
-		return r
-	}
-	rdb := redistest.Client(b)
-	s := NewRedis(rdb, Options{})
-	before := memory(b, rdb)
-	b.SetBytes(int64(len(text)))
-	b.ResetTimer()
-	for i := range b.N {
-		sum, err := Validate(open())
-		if err != nil {
-			b.Fatal(err)
-		}
-		d := Description{ID: fmt.Sprintf("b%d", i), Producer: "bench", Queue: "q", Total: sum.Lines, Digest: sum.Digest, Again: true}
-		if err := s.Submit(b.Context(), d, open(), nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.StopTimer()
-	n := float64(lines) * float64(b.N)
-	b.ReportMetric(n/b.Elapsed().Seconds(), "lines/s")
-	b.ReportMetric((memory(b, rdb)-before)/n, "redis-bytes/line")
-}
-
 // BenchmarkLine is the life of a line without a provider: its share of a
 // release, a begin and a finish.
 func BenchmarkLine(b *testing.B) {

@@ -2,9 +2,12 @@ package batch
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
+
+	"nightshift/internal/packer"
 )
 
 // chunkID names a chunk. It has the content's digest because an ID of a batch
@@ -27,7 +30,18 @@ type chunkCache struct {
 	byID  map[chunkID]*list.Element
 	known map[string]*contents // by batch, of those with a chunk here
 	asked map[askID]bool
+	// dictionaries of contents, by the packers that have them, the last loaded last.
+	dictionaries []contentPacker
 }
+
+// contentPacker is a batch's content and the packer with its dictionary.
+type contentPacker struct {
+	content string
+	packer  packer.Packer
+}
+
+// maxDictionaries is how many packers are kept; one takes about a megabyte.
+const maxDictionaries = 16
 
 type cached struct {
 	id    chunkID
@@ -89,4 +103,37 @@ func (c *chunkCache) add(id chunkID, lines []Line) {
 		c.unindex(last)
 		c.size -= last.size
 	}
+}
+
+// dictionary returns the packer with the dictionary of a content, loading it once
+// however many ask.
+func (c *chunkCache) dictionary(content string, load func() (packer.Packer, error)) (packer.Packer, error) {
+	if p, ok := c.packer(content); ok {
+		return p, nil
+	}
+	v, err, _ := c.flight.Do("dictionary "+content, func() (any, error) {
+		if p, ok := c.packer(content); ok {
+			return p, nil
+		}
+		p, err := load()
+		if err == nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			drop := max(0, len(c.dictionaries)+1-maxDictionaries)
+			c.dictionaries = append(c.dictionaries[drop:], contentPacker{content, p})
+		}
+		return p, err
+	})
+	p, _ := v.(packer.Packer)
+	return p, err
+}
+
+func (c *chunkCache) packer(content string) (packer.Packer, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.dictionaries, func(p contentPacker) bool { return p.content == content })
+	if i < 0 {
+		return packer.Packer{}, false
+	}
+	return c.dictionaries[i].packer, true
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // The bounds of a chunk (design, section 3); a longer line stands alone.
@@ -32,60 +31,47 @@ const (
 	chunkSchema   = 1 << 6
 )
 
-// chunk is a run of lines that are stored together.
-type chunk struct {
-	number int
-	lines  []Line
-	bytes  int
-}
-
-// full returns whether a line of n more bytes belongs in the next chunk.
-func (c *chunk) full(n int) bool {
-	return len(c.lines) > 0 && (len(c.lines) == chunkLines || c.bytes+n > chunkBytes)
-}
-
-func (c *chunk) add(l Line) {
-	c.lines = append(c.lines, l)
-	c.bytes += lineBytes(l)
-}
-
-func lineBytes(l Line) int {
-	return len(l.CustomID) + len(l.Endpoint) + len(l.Body) + len(l.Metadata) + len(l.Schema)
-}
-
-// entry is the chunk in the batch's index: its number and its lines as runs
+// indexEntry is a chunk in the batch's index: its number and its lines as runs
 // "first:count:class", uncompressed, so that scripts can release from it.
-func (c *chunk) entry() string {
-	var b strings.Builder
-	b.WriteString(strconv.Itoa(c.number))
-	for i := 0; i < len(c.lines); {
-		first := c.lines[i]
+func indexEntry(number int, lines []Line) string {
+	b := append(strconv.AppendInt(nil, int64(number), 10), ' ')
+	for i := 0; i < len(lines); {
+		first := lines[i]
 		n := 1
-		for i+n < len(c.lines) && c.lines[i+n].Number == first.Number+int64(n) && c.lines[i+n].Rung == first.Rung {
+		for i+n < len(lines) && lines[i+n].Number == first.Number+int64(n) && lines[i+n].Rung == first.Rung {
 			n++
 		}
-		fmt.Fprintf(&b, " %d:%d:%d", first.Number, n, first.Rung)
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = fmt.Appendf(b, "%d:%d:%d", first.Number, n, first.Rung)
 		i += n
 	}
-	return b.String()
+	return string(b)
 }
 
-// classes counts the chunk's lines by starting rung.
-func (c *chunk) classes() map[int]int {
-	m := map[int]int{}
-	for _, l := range c.lines {
-		m[l.Rung]++
+// classesOf counts lines by starting rung.
+func classesOf(lines []Line) (out []classCount) {
+	for _, l := range lines {
+		i := slices.IndexFunc(out, func(c classCount) bool { return c.class == l.Rung })
+		if i < 0 {
+			i, out = len(out), append(out, classCount{class: l.Rung})
+		}
+		out[i].lines++
 	}
-	return m
+	return out
 }
 
-// encode frames the lines: numbers as varints, every field with its length, so
+// encodeChunk frames lines: numbers as varints, every field with its length, so
 // that a body comes back byte for byte.
-func (c *chunk) encode() ([]byte, error) {
-	b := make([]byte, 0, c.bytes+64*len(c.lines)+16)
-	b = append(b, chunkVersion)
-	b = binary.AppendUvarint(b, uint64(len(c.lines)))
-	for _, l := range c.lines {
+func encodeChunk(lines []Line) ([]byte, error) {
+	size := 16 + 64*len(lines)
+	for _, l := range lines {
+		size += lineBytes(l)
+	}
+	b := append(make([]byte, 0, size), chunkVersion)
+	b = binary.AppendUvarint(b, uint64(len(lines)))
+	for _, l := range lines {
 		digest, err := hex.DecodeString(l.Digest)
 		if err != nil {
 			return nil, fmt.Errorf("encode line %d: digest %q: %w", l.Number, l.Digest, err)
@@ -93,16 +79,24 @@ func (c *chunk) encode() ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(l.Number))
 		b = binary.AppendUvarint(b, uint64(l.Rung))
 		b = binary.AppendUvarint(b, l.flags())
-		fields := [][]byte{digest, []byte(l.CustomID), []byte(l.Endpoint), l.Metadata, l.Body}
+		b = appendField(b, digest)
+		b = appendField(b, l.CustomID)
+		b = appendField(b, l.Endpoint)
+		b = appendField(b, l.Metadata)
+		b = appendField(b, l.Body)
 		if l.Schema != nil {
-			fields = append(fields, l.Schema)
-		}
-		for _, f := range fields {
-			b = binary.AppendUvarint(b, uint64(len(f)))
-			b = append(b, f...)
+			b = appendField(b, l.Schema)
 		}
 	}
 	return b, nil
+}
+
+func appendField[T ~string | ~[]byte](b []byte, v T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+func lineBytes(l Line) int {
+	return len(l.CustomID) + len(l.Endpoint) + len(l.Body) + len(l.Metadata) + len(l.Schema)
 }
 
 func (l Line) flags() uint64 {

@@ -19,11 +19,7 @@ func pieces() []Line {
 }
 
 func TestAChunkComesBackAsItWas(t *testing.T) {
-	c := chunk{}
-	for _, l := range pieces() {
-		c.add(l)
-	}
-	b, err := c.encode()
+	b, err := encodeChunk(pieces())
 	must(t, err)
 	got, err := decodeChunk(b)
 	must(t, err)
@@ -53,9 +49,7 @@ func TestAChunkWithoutFlagsIsRead(t *testing.T) {
 }
 
 func TestAChunkOfAnotherVersionIsRefused(t *testing.T) {
-	c := chunk{}
-	c.add(pieces()[0])
-	b, err := c.encode()
+	b, err := encodeChunk(pieces()[:1])
 	must(t, err)
 	for name, harm := range map[string]func([]byte){
 		"version":      func(b []byte) { b[0] = chunkVersion + 1 },

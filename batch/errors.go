@@ -23,12 +23,16 @@ func (e *LineError) Error() string {
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ":%d", e.Line)
 	}
-	b.WriteString(": ")
-	if e.Field != "" {
-		b.WriteString(e.Field + ": ")
-	}
-	b.WriteString(e.Msg)
+	b.WriteString(": " + e.what())
 	return b.String()
+}
+
+// what is the error without its place.
+func (e *LineError) what() string {
+	if e.Field != "" {
+		return e.Field + ": " + e.Msg
+	}
+	return e.Msg
 }
 
 // LineErrors are the bad lines of a file, the first of them by name.

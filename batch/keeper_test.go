@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,16 +54,12 @@ func TestRelease_OldEpochIsFenced(t *testing.T) {
 // A class that is full does not hold up the others, though its lines come first.
 func TestRelease_FullClassIsPassedOver(t *testing.T) {
 	b := setup(t)
-	text := jsonl(400)
-	m := &modelBatch{}
+	var lines []string
 	for i := range 400 {
-		class := 0
-		if i >= 300 {
-			class = 2
-		}
-		m.lines = append(m.lines, &modelLine{number: int64(i + 1), class: class})
+		lines = append(lines, inClass(fmt.Sprint("r", i), i/300*2))
 	}
-	must(t, b.Submit(t.Context(), describe(t, "b", text), classes{reader(t, text), m}, nil))
+	text := strings.Join(lines, "\n")
+	must(t, b.Submit(t.Context(), describe(t, "b", text), classes(t, text), nil))
 	refs, err := b.Release(t.Context(), "b", 1, 10, map[int]int{0: 3, 2: 4})
 	must(t, err)
 	var got []int64

@@ -35,7 +35,7 @@ func (s *Redis) chunkSent(ctx context.Context, id chunkID, packed string) ([]Lin
 }
 
 func (s *Redis) decode(ctx context.Context, id chunkID, packed []byte) ([]Line, error) {
-	frame, err := s.unpack(ctx, id.batch, packed)
+	frame, err := s.unpack(ctx, id.batch, id.digest, packed)
 	if err != nil {
 		return nil, fmt.Errorf("read chunk %s: %w", id.chunk, err)
 	}

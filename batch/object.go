@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // field is one member of a JSON object, its value as it stands in the text.
@@ -17,7 +18,7 @@ type field struct {
 // which of them counts.
 func fields(obj []byte) ([]field, error) {
 	var out []field
-	seen := map[string]bool{}
+	var seen names
 	i := skipSpace(obj, 0) + 1 // the brace
 	for {
 		i = skipSpace(obj, i)
@@ -34,13 +35,34 @@ func fields(obj []byte) ([]field, error) {
 		}
 		i = skipSpace(obj, skipSpace(obj, end)+1) // the colon
 		end = skipValue(obj, i)
-		if seen[name] {
+		if seen.has(out, name) {
 			return nil, &fieldError{name, "it stands there twice"}
 		}
-		seen[name] = true
 		out = append(out, field{name, obj[i:end]})
 		i = end
 	}
+}
+
+// names are those of the fields so far, once there are many: few are looked
+// through as they stand.
+type names map[string]bool
+
+const fewFields = 16
+
+// has says whether a name stands among the fields before it.
+func (s *names) has(fields []field, name string) bool {
+	if len(fields) < fewFields {
+		return slices.ContainsFunc(fields, func(f field) bool { return f.name == name })
+	}
+	if *s == nil {
+		*s = names{}
+		for _, f := range fields {
+			(*s)[f.name] = true
+		}
+	}
+	twice := (*s)[name]
+	(*s)[name] = true
+	return twice
 }
 
 // fieldError is what is wrong with a field; the place is added by the reader.
@@ -87,9 +109,18 @@ func skipValue(b []byte, i int) int {
 
 // skipString returns the place of the closing quote of the string at i.
 func skipString(b []byte, i int) int {
-	for i++; i < len(b) && b[i] != '"'; i++ {
-		if b[i] == '\\' {
-			i++
+	for i++; i < len(b); i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		escapes := 0
+		for b[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
 		}
 	}
 	return i

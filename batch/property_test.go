@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,8 +75,8 @@ func newMachine(rt *rapid.T, tb testing.TB, b *bundle, id string) *machine {
 	m := &machine{tb: tb, b: b, id: id, m: &modelBatch{total: int64(n), lease: time.Minute, by: map[string]int64{}}}
 	var lines []string
 	for i := range n {
-		lines = append(lines, openAI(fmt.Sprintf("%s-%d", id, i)))
 		class := rapid.IntRange(0, 1).Draw(rt, "class")
+		lines = append(lines, inClass(fmt.Sprintf("%s-%d", id, i), class))
 		m.m.lines = append(m.m.lines, &modelLine{
 			number: int64(i + 1), class: class, booked: map[string]provider.USD{},
 			shown: map[string]bool{}, attempts: map[string]*modelAttempt{},
@@ -87,24 +88,23 @@ func newMachine(rt *rapid.T, tb testing.TB, b *bundle, id string) *machine {
 		d.Deadline = b.clock.t.Add(5 * time.Minute)
 		m.m.deadline = d.Deadline
 	}
-	if err := b.Submit(tb.Context(), d, classes{reader(tb, text), m.m}, nil); err != nil {
+	if err := b.Submit(tb.Context(), d, classes(tb, text), nil); err != nil {
 		rt.Fatal(err)
 	}
 	return m
 }
 
-// classes gives the lines of a source their starting rungs.
-type classes struct {
-	Source
-	m *modelBatch
-}
+// inClass is a line that starts at a rung of its own, as classes reads it.
+func inClass(id string, class int) string { return naming(id, fmt.Sprintf(`"%d"`, class)) }
 
-func (c classes) Next() (Line, []byte, error) {
-	l, raw, err := c.Source.Next()
-	if err == nil {
-		l.Rung = c.m.line(l.Number).class
+// classes reads lines whose models are their starting rungs.
+func classes(tb testing.TB, text string) *Reader {
+	r := reader(tb, text)
+	r.Rung = func(model string) (int, bool) {
+		class, err := strconv.Atoi(model)
+		return class, err == nil
 	}
-	return l, raw, err
+	return r
 }
 
 func (m *machine) release(t *rapid.T) {

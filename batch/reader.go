@@ -12,11 +12,16 @@ import (
 	"nightshift/internal/schema"
 )
 
-// maxLine is the longest line of input, in bytes.
-const maxLine = 16 << 20
+// maxLine is the longest line of input, in bytes, and longLine from where on one
+// is read while no other is under way, to save memory.
+const (
+	maxLine  = 16 << 20
+	longLine = 1 << 20
+)
 
 // Reader reads the requests of a batch from JSONL, plain or gzipped, as a
-// stream: it holds one line at a time. It is not safe for concurrent use.
+// stream. It is not safe for concurrent use, but reads with several goroutines
+// itself: the functions below must be safe for concurrent use.
 type Reader struct {
 	// Rung says where a line starts whose body names a model, and false where no
 	// rung has it: such a line is a *LineError. nil: all start at the first rung.
@@ -24,12 +29,22 @@ type Reader struct {
 	// Serves says why no rung from there on has a line's endpoint, which makes the
 	// line a *LineError. nil: all are thought to be had.
 	Serves func(endpoint string, rung int) error
+	// Keep says which requests count: the others are passed over. nil: all do.
+	Keep func(Line) bool
+	// Weigh is given the requests, some at a time; they share memory that is used
+	// again when it returns. nil: nobody asks.
+	Weigh func([]Line)
+	// SkipInvalid makes of a line that is no request, or repeats an ID, one that
+	// has failed, where it would be an error of the file.
+	SkipInvalid bool
 
 	name   string
 	in     *bufio.Reader
 	buf    []byte
 	number int64
 	ended  bool
+	fault  bool         // the input is broken, or cannot be read
+	long   func() error // is told of a line that is longer than longLine
 	// schemas of lines, which are often all the same.
 	schemas *schema.Cache
 }
@@ -59,9 +74,6 @@ func OpenReader(r io.Reader, name string) (*Reader, error) {
 	return out, nil
 }
 
-// Name is what errors call the source.
-func (r *Reader) Name() string { return r.name }
-
 // Next returns the next request and its raw bytes without the line's end, or
 // io.EOF; parts of the Line share the memory of the raw bytes. Blank lines are
 // passed over, but count as physical lines. A line that is no request is a
@@ -72,33 +84,51 @@ func (r *Reader) Next() (Line, []byte, error) {
 		if r.ended {
 			return Line{}, nil, io.EOF
 		}
-		raw, err := r.readLine()
-		if err != nil {
+		raw, err := r.readLine(r.buf[:0])
+		if r.buf = raw; err != nil {
 			return Line{}, nil, err
 		}
-		if len(bytes.TrimSpace(raw)) == 0 {
+		if blank(raw) {
 			continue
 		}
 		// The line keeps parts of the text, and r.buf is used again.
 		raw = bytes.Clone(raw)
-		l, err := parseLine(raw)
-		if err == nil {
-			err = r.place(&l)
+		l, bad := r.request(r.number, raw)
+		if bad != nil {
+			return Line{}, raw, bad
 		}
-		if err == nil {
-			err = r.checkSchema(l)
+		l.Digest = LineDigest(raw)
+		if r.Keep == nil || r.Keep(l) {
+			return l, raw, nil
 		}
-		if err != nil {
-			le := &LineError{File: r.name, Line: r.number, Msg: err.Error()}
-			var fe *fieldError
-			if errors.As(err, &fe) {
-				le.Field, le.Msg = fe.name, fe.msg
-			}
-			return Line{}, raw, le
-		}
-		l.Number = r.number
-		return l, raw, nil
 	}
+}
+
+func blank(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }
+
+// request reads one line, but for its digest. It may be called concurrently.
+func (r *Reader) request(number int64, raw []byte) (Line, *LineError) {
+	l, err := parseLine(raw)
+	if err == nil {
+		err = r.place(&l)
+	}
+	if err == nil {
+		err = r.checkSchema(l)
+	}
+	l.Number = number
+	if err != nil {
+		return l, r.lineError(number, err)
+	}
+	return l, nil
+}
+
+// lineError gives an error its place.
+func (r *Reader) lineError(number int64, err error) *LineError {
+	var fe *fieldError
+	if errors.As(err, &fe) {
+		return &LineError{File: r.name, Line: number, Field: fe.name, Msg: fe.msg}
+	}
+	return &LineError{File: r.name, Line: number, Msg: err.Error()}
 }
 
 // place puts a line on the rung of the model that it names, and refuses one that
@@ -131,33 +161,42 @@ func (r *Reader) checkSchema(l Line) error {
 	return nil
 }
 
-// readLine returns the next physical line without its end; at the end of the
-// input it is empty and r.ended is set.
-func (r *Reader) readLine() ([]byte, error) {
-	r.buf = r.buf[:0]
+// readLine appends the next physical line without its end to buf; at the end of
+// the input that is nothing, and r.ended is set. What it returns with an error is
+// buf, and of a line that is too long its beginning.
+func (r *Reader) readLine(buf []byte) ([]byte, error) {
 	r.number++
-	tooLong := false
+	from, tooLong := len(buf), false
 	for {
 		part, err := r.in.ReadSlice('\n')
-		if tooLong = tooLong || len(r.buf)+len(part) > maxLine+2; !tooLong {
-			r.buf = append(r.buf, part...)
+		if n := len(buf) - from + len(part); n > maxLine+2 {
+			tooLong = true
+		} else if !tooLong {
+			buf = append(buf, part...)
+			if n > longLine && r.long != nil {
+				if err := r.long(); err != nil {
+					r.ended, r.fault = true, true
+					return buf[:from], err
+				}
+			}
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		if err != nil {
 			r.ended = true
-			if !errors.Is(err, io.EOF) {
-				return nil, r.broken(err)
+			if r.fault = !errors.Is(err, io.EOF); r.fault {
+				return buf[:from], r.broken(err)
 			}
 		}
 		break
 	}
-	line := bytes.TrimSuffix(bytes.TrimSuffix(r.buf, []byte{'\n'}), []byte{'\r'})
+	line := bytes.TrimSuffix(bytes.TrimSuffix(buf[from:], []byte{'\n'}), []byte{'\r'})
+	buf = buf[:from+len(line)]
 	if tooLong || len(line) > maxLine {
-		return nil, &LineError{File: r.name, Line: r.number, Msg: fmt.Sprintf("it is longer than %d MiB", maxLine>>20)}
+		return buf, &LineError{File: r.name, Line: r.number, Msg: fmt.Sprintf("it is longer than %d MiB", maxLine>>20)}
 	}
-	return line, nil
+	return buf, nil
 }
 
 func (r *Reader) broken(err error) error {

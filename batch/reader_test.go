@@ -86,7 +86,7 @@ func TestCase32_FormsOfAFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Number = int64(2*i + 1)
+		l.Number, l.Digest = int64(2*i+1), LineDigest([]byte(text))
 		want = append(want, l)
 	}
 	for name, text := range map[string]string{

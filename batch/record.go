@@ -27,8 +27,8 @@ func letterOf(o Outcome) (string, error) {
 }
 
 // stored is a record as the scripts write it: a header and a body. With a code
-// the keeper or a begin ended the line, and the body is its progress or empty;
-// else the body is the packed output line.
+// the submission, the keeper or a begin ended the line, and the body is its
+// progress or empty, or the message of CodeInvalid; else it is the packed output line.
 type stored struct {
 	outcome    Outcome
 	generation int
@@ -94,7 +94,10 @@ var messages = map[string]string{
 // expand makes the result of a line that no attempt ended.
 func (r stored) expand(d Description, l Line) (Result, error) {
 	var p Progress
-	if len(r.body) > 0 {
+	message := messages[r.code]
+	if r.code == CodeInvalid {
+		message = string(r.body)
+	} else if len(r.body) > 0 {
 		if err := json.Unmarshal(r.body, &p); err != nil {
 			return Result{}, fmt.Errorf("read progress: %w", err)
 		}
@@ -108,7 +111,7 @@ func (r stored) expand(d Description, l Line) (Result, error) {
 	return Result{
 		ID:       fixedResultID(Ref{d.ID, l.Number, r.generation}),
 		CustomID: l.CustomID,
-		Error:    &ResultError{Code: r.code, Message: messages[r.code]},
+		Error:    &ResultError{Code: r.code, Message: message},
 		Nightshift: NightshiftInfo{
 			Line: l.Number, Generation: r.generation, Attempts: p.Attempts(), Deferrals: p.Deferrals, Usage: usage, CostUSD: cost,
 			Metadata: l.Metadata, Request: l.Digest, Rehearsal: d.Rehearsal, FinishedAt: r.finished,

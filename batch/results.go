@@ -198,7 +198,7 @@ func (r *recordReader) record(ctx context.Context, line int64, text string) (Rec
 	}
 	out := Record{Line: line, Generation: rec.generation, Outcome: rec.outcome, Place: -1}
 	if rec.code == "" {
-		out.JSON, err = r.s.unpack(ctx, r.d.ID, rec.body)
+		out.JSON, err = r.s.unpack(ctx, r.d.ID, r.d.Digest, rec.body)
 		return out, err
 	}
 	l, err := r.request(ctx, line)
@@ -223,10 +223,4 @@ func (r *recordReader) request(ctx context.Context, line int64) (Line, error) {
 	}
 	r.lines = lines
 	return lineOf(lines, line)
-}
-
-// unpack returns what was packed of a batch: a chunk of its lines, or a record.
-// Whoever reads either comes through here.
-func (s *Redis) unpack(_ context.Context, _ string, packed []byte) ([]byte, error) {
-	return s.packer.Unpack(packed)
 }

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -95,6 +96,27 @@ func describe(tb testing.TB, id, text string) Description {
 		tb.Fatal(err)
 	}
 	return Description{ID: id, Producer: "ann", Queue: "overnight", Total: sum.Lines, Digest: sum.Digest}
+}
+
+// pack packs what a reader has, until the test ends.
+func pack(tb testing.TB, r *Reader) *Packed {
+	tb.Helper()
+	p, err := Pack(tb.Context(), r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// Submit packs what a reader has and submits it.
+func (b *bundle) Submit(ctx context.Context, d Description, r *Reader, progress func(int64)) error {
+	p, err := Pack(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return b.Redis.Submit(ctx, d, p, Submission{Progress: progress})
 }
 
 // submit submits a text as a batch.

@@ -1,20 +1,19 @@
 package batch
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"nightshift/internal/packer"
 )
 
 // The bounds of one round trip while a backlog is written.
@@ -40,38 +39,47 @@ func (e *DuplicateError) Error() string {
 // Is makes the error match ErrDuplicate.
 func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 
-// Submit writes the lines of src to the backlog and makes the batch visible to
-// the keeper once all are written. d.Total and d.Digest are those that Validate
-// found; a file that changed since is an error.
+// Submission is how Submit goes.
+type Submission struct {
+	// Opened is called when the batch is there and none of its lines can run, also
+	// where it was begun before. nil: nobody asks.
+	Opened func() error
+	// Progress is called with the number of lines written; an interrupted
+	// submission starts where it stood. nil: nobody asks.
+	Progress func(lines int64)
+}
+
+// Submit writes a content to the backlog and makes the batch visible to the keeper
+// once all is written; d.Total and d.Digest are the content's.
 //
 // Submitting the same ID and content again adds what is missing and keeps the
-// first description. Other content under the ID is ErrExists; the same content
-// under another ID within 24 h is a *DuplicateError (ErrDuplicate) unless
-// d.Again; a batch cancelled meanwhile is ErrCancelled.
-//
-// progress, which may be nil, is called with the number of lines written; an
-// interrupted submission starts where it stood.
-func (s *Redis) Submit(ctx context.Context, d Description, src Source, progress func(lines int64)) error {
+// first description. Other content under the ID is an *ExistsError (ErrExists);
+// the same content under another ID within 24 h is a *DuplicateError
+// (ErrDuplicate) unless d.Again; a batch cancelled meanwhile is ErrCancelled.
+func (s *Redis) Submit(ctx context.Context, d Description, content *Packed, o Submission) error {
 	if err := CheckID(d.ID); err != nil {
 		return err
 	}
-	if d.Total <= 0 || d.Digest == "" {
-		return fmt.Errorf("submit batch %s: no lines", d.ID)
+	d.Total, d.Digest = content.Lines, content.Digest
+	if o.Progress == nil {
+		o.Progress = func(int64) {}
 	}
-	if progress == nil {
-		progress = func(int64) {}
+	if o.Opened == nil {
+		o.Opened = func() error { return nil }
 	}
 	committed, err := s.openBatch(ctx, &d)
+	if errors.Is(err, ErrExists) {
+		err = s.differing(ctx, d.ID, content)
+	}
+	if err == nil && !committed {
+		if err = o.Opened(); err == nil {
+			err = s.write(ctx, d, content, o.Progress)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("submit batch %s: %w", d.ID, err)
 	}
-	if committed {
-		progress(d.Total)
-		return nil
-	}
-	if err := s.write(ctx, d, src, progress); err != nil {
-		return fmt.Errorf("submit batch %s: %w", d.ID, err)
-	}
+	o.Progress(d.Total)
 	return nil
 }
 
@@ -208,21 +216,51 @@ type group struct {
 	lines int64
 }
 
-// write streams the lines into chunks and the chunks to Redis, one group being
-// written while the next is packed; memory stays at a few groups.
-func (s *Redis) write(ctx context.Context, d Description, src Source, progress func(int64)) error {
+// write writes the chunks that are missing, one group on its way while the next
+// is read, and makes the batch visible.
+func (s *Redis) write(ctx context.Context, d Description, content *Packed, progress func(int64)) error {
 	have, err := s.entries(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	repack, err := s.withDictionary(ctx, d.ID, content)
 	if err != nil {
 		return err
 	}
 	groups := make(chan group)
 	g, both := errgroup.WithContext(ctx)
-	var chunks int
+	chunks := 0
 	g.Go(func() error {
 		defer close(groups)
-		var err error
-		chunks, err = s.packAll(both, d, src, have, groups)
-		return err
+		var gr group
+		send := func() error {
+			select {
+			case groups <- gr:
+				gr = group{}
+				return nil
+			case <-both.Done():
+				return both.Err()
+			}
+		}
+		err := content.each(func(c packedChunk) error {
+			chunks++
+			gr.lines += c.lines
+			if !have[c.entry] {
+				packed, err := repack(c.packed)
+				if err != nil {
+					return err
+				}
+				gr.add(s.nowArg(), d, c, packed)
+			}
+			if len(gr.calls) < groupChunks && gr.bytes < groupBytes {
+				return nil
+			}
+			return send()
+		})
+		if err != nil {
+			return err
+		}
+		return send()
 	})
 	g.Go(func() error {
 		var lines int64
@@ -241,73 +279,32 @@ func (s *Redis) write(ctx context.Context, d Description, src Source, progress f
 	return s.commit(ctx, d, chunks)
 }
 
-// packAll reads the source to its end and returns the number of chunks.
-func (s *Redis) packAll(ctx context.Context, d Description, src Source, have map[string]bool, groups chan<- group) (int, error) {
-	var (
-		c      chunk
-		gr     group
-		total  int64
-		digest = sha256.New()
-	)
-	next := func(last bool) error {
-		if err := s.pack(d, &c, &gr, have[c.entry()]); err != nil {
-			return err
-		}
-		if !last && len(gr.calls) < groupChunks && gr.bytes < groupBytes {
-			return nil
-		}
-		select {
-		case groups <- gr:
-			gr = group{}
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// withDictionary writes the content's dictionary and returns how its chunks are
+// to be stored: as they are, unless the batch was begun with another dictionary,
+// by another version of this program. What it returns is the caller's.
+func (s *Redis) withDictionary(ctx context.Context, id string, content *Packed) (func([]byte) ([]byte, error), error) {
+	there, err := s.keepDictionary(ctx, id, content.dictionary)
+	if err != nil || bytes.Equal(there, content.dictionary) {
+		return func(b []byte) ([]byte, error) { return bytes.Clone(b), nil }, err
 	}
-	for {
-		l, raw, err := src.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return 0, err
-		}
-		addDigest(digest, l.Number, raw)
-		total++
-		if c.full(lineBytes(l)) {
-			if err := next(false); err != nil {
-				return 0, err
-			}
-		}
-		c.add(l)
-	}
-	if total != d.Total || hex.EncodeToString(digest.Sum(nil)) != d.Digest {
-		return 0, errors.New("the file changed while it was read")
-	}
-	err := next(true)
-	return c.number, err
+	other := packer.WithDictionary(maxDecoded, chunkDictionary, there)
+	return func(b []byte) ([]byte, error) {
+		frame, err := content.packer.Unpack(b)
+		return other.Pack(frame), err
+	}, nil
 }
 
-// pack moves the chunk's lines into the group, unless they are there already,
-// and starts the next chunk.
-func (s *Redis) pack(d Description, c *chunk, gr *group, have bool) error {
-	gr.lines += int64(len(c.lines))
-	defer func() { *c = chunk{number: c.number + 1, lines: c.lines[:0]} }()
-	if have {
-		return nil
+// add adds the call that writes a chunk.
+func (gr *group) add(now string, d Description, c packedChunk, packed []byte) {
+	args := []any{now, d.Digest, c.number, c.first, c.entry, packed, len(c.classes)}
+	for _, k := range c.classes {
+		args = append(args, k.class, k.lines)
 	}
-	frame, err := c.encode()
-	if err != nil {
-		return err
-	}
-	packed := s.packer.Pack(frame)
-	args := []any{d.Digest, c.number, c.lines[0].Number, c.entry(), packed}
-	for class, n := range c.classes() {
-		args = append(args, class, n)
+	for _, f := range c.failed {
+		args = append(args, f.line, f.message)
 	}
 	gr.calls = append(gr.calls, scriptCall{d.ID, args})
 	gr.bytes += len(packed)
-	return nil
 }
 
 // put writes chunks; those that are there already stay as they are.
@@ -337,7 +334,7 @@ func (s *Redis) put(ctx context.Context, calls []scriptCall) error {
 }
 
 func (s *Redis) commit(ctx context.Context, d Description, chunks int) error {
-	code, err := s.scripts.commit.Run(ctx, s.rdb, []string{metaKey(d.ID)}, d.Digest, chunks).Int()
+	code, err := s.scripts.commit.Run(ctx, s.rdb, []string{metaKey(d.ID)}, s.nowArg(), d.Digest, chunks).Int()
 	if err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
@@ -350,21 +347,4 @@ func (s *Redis) commit(ctx context.Context, d Description, chunks int) error {
 		return fmt.Errorf("commit: %w", ErrNotFound)
 	}
 	return nil
-}
-
-// addDigest adds a line to the digest of a content: its number and its bytes
-// without the line's end, so that CRLF, a byte order mark and a missing last
-// newline make no difference, and blank lines only where they shift numbers.
-func addDigest(h hash.Hash, number int64, raw []byte) {
-	var b [24]byte
-	h.Write(append(strconv.AppendInt(b[:0], number, 10), ' '))
-	h.Write(raw)
-	h.Write([]byte{'\n'})
-}
-
-// LineDigest is the request digest of a line: the first 16 hex digits of the
-// SHA-256 of its bytes without the line's end.
-func LineDigest(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:8])
 }

@@ -95,6 +95,7 @@ const (
 	CodeExpired          = "batch_expired"
 	CodeCancelled        = "batch_cancelled"
 	CodeLost             = "task_lost"
+	CodeInvalid          = string(provider.InvalidRequest) // the line was no request when it was submitted
 )
 
 // Progress is what a line went through so far, as it is kept in Redis.

@@ -98,15 +98,13 @@ func (l *large) life(id string, phase func(name string, do func())) {
 }
 
 func (l *large) submit(id string) {
-	read := func() *batch.Reader {
-		src, err := batch.OpenReader(&requests{n: l.lines}, id)
-		l.must(err)
-		return src
-	}
-	sum, err := batch.Validate(read())
+	src, err := batch.OpenReader(&requests{n: l.lines}, id)
 	l.must(err)
-	d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: time.Now(), Total: sum.Lines, Digest: sum.Digest, Again: true}
-	l.must(l.store.Submit(context.Background(), d, read(), nil))
+	content, err := batch.Pack(context.Background(), src)
+	l.must(err)
+	defer content.Close()
+	d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: time.Now(), Again: true}
+	l.must(l.store.Submit(context.Background(), d, content, batch.Submission{}))
 }
 
 // look does what pages, commands and the keeper do all the time.

@@ -211,15 +211,12 @@ func (r *rig) submitFile(d batch.Description, content []byte) error {
 	if err != nil {
 		return err
 	}
-	sum, err := batch.Validate(src)
+	p, err := batch.Pack(context.Background(), src)
 	if err != nil {
 		return err
 	}
-	d.Total, d.Digest = sum.Lines, sum.Digest
-	if src, err = batch.OpenReader(bytes.NewReader(content), d.ID); err != nil {
-		return err
-	}
-	return r.store.Submit(context.Background(), d, src, nil)
+	defer p.Close()
+	return r.store.Submit(context.Background(), d, p, batch.Submission{})
 }
 
 // done waits until the batch is done and returns its status.

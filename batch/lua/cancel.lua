@@ -3,12 +3,12 @@
 -- ARGV: now (ms or '')
 -- Returns 1 done (or over already), 2 no such batch
 local now = now_ms(ARGV[1])
-local v = redis.call('HMGET', meta, 'total', 'committed', 'finished_at', 'cancelled_at', 'classes')
+local v = redis.call('HMGET', meta, 'total', 'committed', 'finished_at', 'cancelled_at', 'classes', 'failed')
 if not v[1] then return 2 end
 if v[3] or v[4] then return 1 end
 redis.call('HSET', meta, 'cancelled_at', num(now))
 if not v[2] then
-  local lines = 0
+  local lines = tonumber(v[6] or '0')
   for class in string.gmatch(v[5] or '', '%d+') do
     lines = lines + tonumber(redis.call('HGET', meta, 'w:' .. class))
   end

@@ -18,6 +18,7 @@
 -- gone     meta, once the batch is deleted: nothing finds it any more
 -- index    zset: first line -> "chunk first:count:class first:count:class ..."
 -- chunks   hash: chunk -> compressed lines
+-- dict     the compressed dictionary that the batch's chunks need, if they need one
 -- again:<class>  zset: line -> "line generation chunk" of those that were taken
 --          back by a retry and are not released; w:<class> counts them too
 -- out      hash: line -> "generation class since chunk"
@@ -28,8 +29,9 @@
 -- prog     hash: line -> "calls cost deferrals\n" and the progress, opaque
 -- crash    hash: line -> begins that never ended
 -- marks    hash: line -> the attempts whose calls may still come in, see book()
--- rec      hash: line -> "outcome generation finished token code\n" and a body;
---          token '-': no attempt wrote it; code '-': none
+-- rec      hash: line -> "outcome generation finished token code\n" and a body:
+--          the packed result, or with a code the progress; with invalid_request
+--          the message; token '-': no attempt wrote it; code '-': none
 -- log      list: lines in finishing order, "line" or, of a line that was retried,
 --          "line.generation"; the ends of earlier generations stay in it
 -- rate     hash: ten seconds since 1970 -> lines finished in them

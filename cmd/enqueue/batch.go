@@ -30,7 +30,7 @@ func (p *program) batchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "batch FILE", Short: "submit a file of requests and print the batch's ID", Args: cli.Args,
 		Long: "Submits a file of requests, one JSON object a line (.jsonl, .jsonl.gz, or - for standard input), and prints the batch's ID on standard output. " +
-			"The whole file is checked first: every line that is wrong is named with the first problem in it (exit code 1) and nothing is enqueued. " +
+			"The whole file is checked first: every line that is wrong is named with the first problem in it (exit code 1) and nothing is enqueued, unless --skip-invalid records such lines as failed. " +
 			"A line whose body names a model starts at the rung of the queue's ladder that has it; a model that the ladder has not is such a problem. " +
 			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.\n\n" +
 			"What the batch is thought to take is printed first (see estimate) and stays on record. A batch that the hourly guard of its producer would let through after its deadline, with the producer's other lines counted, is refused with the figures (exit code 4), unless --allowance grants it calls of its own.",
@@ -46,6 +46,7 @@ func (p *program) batchCommand() *cobra.Command {
 	c.Flags().StringVar(&f.notify, "notify", "", notifyHelp)
 	c.Flags().BoolVar(&f.again, "again", false, "submit the same content once more")
 	c.Flags().BoolVar(&f.wait, "wait", false, "show the progress until the batch is done; exit codes as those of watch")
+	c.Flags().BoolVar(&f.skipInvalid, "skip-invalid", false, "record lines that are no request, or repeat an ID, as failed, and go on with the others")
 	c.Flags().BoolVar(&f.ignoreModel, "ignore-model", false, ignoreModelHelp)
 	return c
 }
@@ -67,11 +68,12 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	if err := checkNotify(cfg, f.notify); err != nil {
 		return err
 	}
-	w, err := p.weigh(cfg, f.intent, producer, cli.Operator(), file)
+	w, content, err := p.pack(ctx, cfg, f.intent, producer, cli.Operator(), file)
 	if err != nil {
 		return err
 	}
 	defer w.in.close()
+	defer content.Close()
 	conn, err := p.dial(ctx, cfg)
 	if err != nil {
 		return err
@@ -83,10 +85,13 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 		d.ID = newID(d.CreatedAt)
 	}
 	if err = p.admit(ctx, conn, &d, w.work); err == nil {
-		err = p.submit(ctx, conn, w.in, d)
+		err = p.submit(ctx, conn, content, d)
 	}
 	if err != nil {
 		return p.notSubmitted(ctx, err, d.ID, file)
+	}
+	if n := content.Failed; n > 0 {
+		p.Warn("%s of %s no request, recorded as failed (`enqueue results %s --errors FILE` names them)", cli.Count(n, "line"), file, d.ID)
 	}
 	fmt.Fprintln(p.Out, d.ID)
 	if f.wait {
@@ -126,24 +131,27 @@ func describe(q config.Queue, producer string, sum batch.Summary, now time.Time)
 	return d
 }
 
-func (p *program) submit(ctx context.Context, conn *app.Conn, in *input, d batch.Description) error {
+func (p *program) submit(ctx context.Context, conn *app.Conn, content *batch.Packed, d batch.Description) error {
 	progress := p.NewProgress("submitting "+d.ID, d.Total)
 	defer progress.Close()
-	return in.each(func(src *batch.Reader) error {
-		own := &granted{src, func() error { return grant(ctx, conn, d) }}
-		return conn.Batches.Submit(ctx, d, own, func(n int64) { progress.Update(cli.Step{Done: n, Total: d.Total}) })
+	return conn.Batches.Submit(ctx, d, content, batch.Submission{
+		Opened:   func() error { return grant(ctx, conn, d) },
+		Progress: func(n int64) { progress.Update(cli.Step{Done: n, Total: d.Total}) },
 	})
 }
 
 // notSubmitted words the error of a submission.
 func (p *program) notSubmitted(ctx context.Context, err error, id, file string) error {
 	var same *batch.DuplicateError
+	var other *batch.ExistsError
 	switch {
 	case errors.As(err, &same):
 		return cli.Refuse(fmt.Sprintf("--again submits it once more; `enqueue watch %s` follows the other", same.ID),
 			"the same content was submitted at %s, as batch %s", p.Time(same.At), same.ID)
+	case errors.As(err, &other):
+		return cli.Refuse("name another ID, or leave --id out", "%w", other)
 	case errors.Is(err, batch.ErrExists):
-		return cli.Refuse("name another ID, or leave --id out", "batch %s exists with other content", id)
+		return cli.Refuse("name another ID, or leave --id out", "%w", err)
 	case errors.Is(err, batch.ErrCancelled):
 		return cli.Refuse("name another ID, or leave --id out", "batch %s was cancelled", id)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,8 @@ type input struct {
 	path  string
 	spool bool // path is ours to remove
 
-	models *models // where its lines start
+	models      *models // where its lines start
+	skipInvalid bool
 }
 
 // openInput prepares FILE, or standard input for "-".
@@ -78,7 +80,8 @@ func (in *input) each(read func(*batch.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	in.models.named, in.models.unknown = 0, 0
+	in.models.named.Store(0)
+	in.models.unknown.Store(0)
 	r.Rung, r.Serves = in.models.rung, in.models.serves
 	return read(r)
 }
@@ -95,8 +98,20 @@ func (in *input) validate() (sum batch.Summary, err error) {
 // weigh is validate that also weighs the lines.
 func (in *input) weigh(s *scale) (sum batch.Summary, err error) {
 	err = in.each(func(src *batch.Reader) error {
-		sum, err = batch.Validate(weighed{src, s})
+		src.Weigh = s.add
+		sum, err = batch.Validate(src)
 		return err
 	})
 	return sum, err
+}
+
+// pack checks and weighs every line and keeps them for a submission. The caller
+// closes what is kept.
+func (in *input) pack(ctx context.Context, s *scale) (p *batch.Packed, err error) {
+	err = in.each(func(src *batch.Reader) error {
+		src.Weigh, src.SkipInvalid = s.add, in.skipInvalid
+		p, err = batch.Pack(ctx, src)
+		return err
+	})
+	return p, err
 }

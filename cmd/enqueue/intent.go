@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"nightshift/batch"
@@ -12,6 +13,7 @@ type intent struct {
 	queue, producer string
 	terms           terms
 	ignoreModel     bool
+	skipInvalid     bool
 }
 
 // weighedFile is a file of requests that was checked, as the batch that it would be.
@@ -24,6 +26,21 @@ type weighedFile struct {
 // weigh checks a file and weighs what it asks for. producer is the intent's,
 // checked; by is who grants an allowance.
 func (p *program) weigh(cfg *config.Config, i intent, producer, by, file string) (*weighedFile, error) {
+	return p.check(cfg, i, producer, by, file, (*input).weigh)
+}
+
+// pack is weigh, and keeps the lines for a submission. The caller closes them.
+func (p *program) pack(ctx context.Context, cfg *config.Config, i intent, producer, by, file string) (w *weighedFile, content *batch.Packed, err error) {
+	w, err = p.check(cfg, i, producer, by, file, func(in *input, s *scale) (batch.Summary, error) {
+		if content, err = in.pack(ctx, s); err != nil {
+			return batch.Summary{}, err
+		}
+		return content.Summary, nil
+	})
+	return w, content, err
+}
+
+func (p *program) check(cfg *config.Config, i intent, producer, by, file string, read func(*input, *scale) (batch.Summary, error)) (*weighedFile, error) {
 	q, err := queueNamed(cfg, i.queue)
 	if err != nil {
 		return nil, err
@@ -36,9 +53,9 @@ func (p *program) weigh(cfg *config.Config, i intent, producer, by, file string)
 	if err != nil {
 		return nil, err
 	}
-	in.models = newModels(cfg, q, i.ignoreModel)
+	in.models, in.skipInvalid = newModels(cfg, q, i.ignoreModel), i.skipInvalid
 	s := newScale(cfg, q)
-	sum, err := in.weigh(s)
+	sum, err := read(in, s)
 	if err != nil {
 		in.close()
 		return nil, in.models.badInput(err)

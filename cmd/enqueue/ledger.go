@@ -143,18 +143,5 @@ func (l *ledger) settle(r resultLine) {
 	l.done.add(r)
 }
 
-// open yields the requests of a source that have no result.
-type open struct {
-	batch.Source
-	ledger *ledger
-}
-
-// Next implements batch.Source.
-func (o open) Next() (batch.Line, []byte, error) {
-	for {
-		line, raw, err := o.Source.Next()
-		if err != nil || !o.ledger.lines[line.CustomID].done {
-			return line, raw, err
-		}
-	}
-}
+// lacks says whether a request has no result.
+func (l *ledger) lacks(line batch.Line) bool { return !l.lines[line.CustomID].done }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"nightshift/batch"
 	"nightshift/config"
@@ -19,22 +20,22 @@ type models struct {
 	ladder string
 	ignore bool // all lines start at the first rung
 
-	named, unknown int // lines of the last reading, unless they are ignored
+	named, unknown atomic.Int64 // lines of the last reading, unless they are ignored
 }
 
 func newModels(cfg *config.Config, q config.Queue, ignore bool) *models {
 	return &models{cfg: cfg, ladder: q.Ladder, ignore: ignore}
 }
 
-// rung is that of a Reader.
+// rung is that of a Reader, which calls it from several goroutines.
 func (m *models) rung(name string) (int, bool) {
-	m.named++
+	m.named.Add(1)
 	if m.ignore {
 		return 0, true
 	}
 	i, ok := m.cfg.RungOf(m.ladder, name)
 	if !ok {
-		m.unknown++
+		m.unknown.Add(1)
 	}
 	return i, ok
 }
@@ -73,7 +74,7 @@ func (m *models) badInput(err error) error {
 	switch {
 	case !errors.As(err, &lines) && !errors.As(err, &line):
 		return err
-	case m.unknown > 0:
+	case m.unknown.Load() > 0:
 		return cli.Fail(fmt.Sprintf("nothing was enqueued; the models of ladder %s are: %s; --ignore-model starts every line at its first rung",
 			m.ladder, strings.Join(m.cfg.RungModels(m.ladder), ", ")), err)
 	}

@@ -91,13 +91,13 @@ func (s *session) openFiles(ctx context.Context, f runFlags, file string, stage 
 	}
 	if err != nil {
 		s.in.close()
-	} else if n := s.in.models.named; f.rehearse && n > 0 {
+	} else if n := s.in.models.named.Load(); f.rehearse && n > 0 {
 		s.p.Say("%s a model; the rehearsal has a ladder of its own, at whose first rung all lines start.", names(n))
 	}
 	return err
 }
 
-func names(lines int) string {
+func names(lines int64) string {
 	if lines == 1 {
 		return "1 line names"
 	}

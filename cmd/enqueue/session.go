@@ -124,20 +124,16 @@ func (s *session) resume(ctx context.Context, id string) error {
 
 // submit makes a batch of the lines that have no result.
 func (s *session) submit(ctx context.Context, id string) error {
-	sum := s.sum
-	if s.ledger.done.lines > 0 {
-		err := s.in.each(func(src *batch.Reader) (err error) {
-			sum, err = batch.Validate(open{src, s.ledger})
-			return err
-		})
+	return s.in.each(func(src *batch.Reader) error {
+		src.Keep = s.ledger.lacks
+		content, err := batch.Pack(ctx, src)
 		if err != nil {
 			return err
 		}
-	}
-	d := describe(s.queue, s.producer, sum, time.Now())
-	d.ID, d.Again, d.Rehearsal = id, true, s.why.rehearsal
-	return s.in.each(func(src *batch.Reader) error {
-		return s.conn.Batches.Submit(ctx, d, open{src, s.ledger}, nil)
+		defer content.Close()
+		d := describe(s.queue, s.producer, content.Summary, time.Now())
+		d.ID, d.Again, d.Rehearsal = id, true, s.why.rehearsal
+		return s.conn.Batches.Submit(ctx, d, content, batch.Submission{})
 	})
 }
 

@@ -193,24 +193,6 @@ func grant(ctx context.Context, conn *app.Conn, d batch.Description) error {
 	return errors.Join(errs...)
 }
 
-// granted is a source whose batch gets its own before the first line is read:
-// by then the batch is there, and no line of it has been released.
-type granted struct {
-	batch.Source
-	grant func() error // nil: done
-}
-
-// Next implements batch.Source.
-func (g *granted) Next() (batch.Line, []byte, error) {
-	if g.grant != nil {
-		if err := g.grant(); err != nil {
-			return batch.Line{}, nil, err
-		}
-		g.grant = nil
-	}
-	return g.Source.Next()
-}
-
 // money is an amount as people read it: cents, of less than a dollar hundredths
 // of a cent, and all digits of less than that.
 func money(u provider.USD) string {

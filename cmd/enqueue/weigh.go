@@ -1,6 +1,8 @@
 package main
 
 import (
+	"sync"
+
 	"nightshift/batch"
 	"nightshift/config"
 	"nightshift/ladder"
@@ -13,7 +15,9 @@ type scale struct {
 	rungs  []config.Rung
 	models []config.Model // of the rungs
 	apis   []string       // of their providers
-	work   batch.Work
+
+	mu   sync.Mutex
+	work batch.Work
 }
 
 func newScale(cfg *config.Config, q config.Queue) *scale {
@@ -31,11 +35,23 @@ func newScale(cfg *config.Config, q config.Queue) *scale {
 	return s
 }
 
-// add weighs one line. It is thought to be answered by the first rung from where
+// add weighs lines. It may be called concurrently.
+func (s *scale) add(lines []batch.Line) {
+	sizes := make([]ladder.Size, len(lines))
+	for i, l := range lines {
+		sizes[i] = ladder.SizeOf(l.Endpoint, l.Body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, l := range lines {
+		s.weigh(l, sizes[i])
+	}
+}
+
+// weigh weighs one line. It is thought to be answered by the first rung from where
 // it starts that has its endpoint and takes its size.
-func (s *scale) add(l batch.Line) {
+func (s *scale) weigh(l batch.Line, size ladder.Size) {
 	s.work.Lines++
-	size := ladder.SizeOf(l.Endpoint, l.Body)
 	begun := false
 	for i := min(l.Rung, len(s.rungs)-1); i < len(s.rungs); i++ {
 		r, m, w := s.rungs[i], s.models[i], &s.work.Rungs[i]
@@ -58,19 +74,4 @@ func (s *scale) add(l batch.Line) {
 			begun = true
 		}
 	}
-}
-
-// weighed reads lines and weighs each that is one.
-type weighed struct {
-	*batch.Reader
-	scale *scale
-}
-
-// Next implements batch.Source.
-func (w weighed) Next() (batch.Line, []byte, error) {
-	l, raw, err := w.Reader.Next()
-	if err == nil {
-		w.scale.add(l)
-	}
-	return l, raw, err
 }

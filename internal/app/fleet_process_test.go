@@ -196,22 +196,19 @@ func (f *fleet) submit(id string, n int, change ...func(*batch.Description)) {
 		fmt.Fprintf(&content, `{"id":"c%d","prompt":"line %d"}`+"\n", i+1, i+1)
 	}
 	d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: time.Now()}
-	open := func() *batch.Reader {
-		r, err := batch.OpenReader(bytes.NewReader(content.Bytes()), id)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		return r
-	}
-	sum, err := batch.Validate(open())
+	r, err := batch.OpenReader(bytes.NewReader(content.Bytes()), id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	d.Total, d.Digest = sum.Lines, sum.Digest
+	p, err := batch.Pack(context.Background(), r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer p.Close()
 	for _, c := range change {
 		c(&d)
 	}
-	if err := f.conn.Batches.Submit(context.Background(), d, open(), nil); err != nil {
+	if err := f.conn.Batches.Submit(context.Background(), d, p, batch.Submission{}); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -48,6 +48,7 @@ var homes = map[string][]string{
 	"github.com/klauspost/compress":          {"internal/packer"},
 	"code.dny.dev/ssrf":                      {"internal/notify"},
 	"github.com/standard-webhooks":           {"internal/notify", "tasks", "cmd/enqueue"},
+	"github.com/valyala/fastjson":            {"batch"},
 }
 
 // dashboardMayName are the names of asynq that asynqmon's options need.

@@ -20,15 +20,26 @@ type Packer struct {
 const window = 256 << 10
 
 // New returns a packer of values that may unpack to so many bytes.
-func New(longest uint64) Packer {
+func New(longest uint64) Packer { return packer(longest, nil, nil) }
+
+// WithDictionary is New with a dictionary: text that values repeat and that need
+// not stand in them then. What is packed names the dictionary by its ID, from
+// 32768 up. The packer unpacks what was packed without one too.
+func WithDictionary(longest uint64, id uint32, dictionary []byte) Packer {
+	return packer(longest,
+		[]zstd.EOption{zstd.WithEncoderDictRaw(id, dictionary)},
+		[]zstd.DOption{zstd.WithDecoderDictRaw(id, dictionary)})
+}
+
+func packer(longest uint64, eopts []zstd.EOption, dopts []zstd.DOption) Packer {
 	n := runtime.GOMAXPROCS(0)
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+	enc, err := zstd.NewWriter(nil, append(eopts, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))...)
 	if err != nil {
 		panic("packer: zstd options: " + err.Error()) // constants of ours
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(n), zstd.WithDecoderMaxMemory(longest),
-		zstd.WithDecoderLowmem(true))
+	dec, err := zstd.NewReader(nil, append(dopts, zstd.WithDecoderConcurrency(n), zstd.WithDecoderMaxMemory(longest),
+		zstd.WithDecoderLowmem(true))...)
 	if err != nil {
 		panic("packer: zstd options: " + err.Error())
 	}
@@ -38,12 +49,22 @@ func New(longest uint64) Packer {
 // Pack compresses a value.
 func (p Packer) Pack(b []byte) []byte { return p.enc.EncodeAll(b, nil) }
 
-// Unpack returns what was packed, or an error for damaged bytes and for those
-// that would unpack to more than the packer's bound.
+// Unpack returns what was packed, or an error for damaged bytes, for those that
+// would unpack to more than the packer's bound, and for those that need another
+// dictionary.
 func (p Packer) Unpack(b []byte) ([]byte, error) {
 	out, err := p.dec.DecodeAll(b, nil)
 	if err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	return out, nil
+}
+
+// DictionaryOf is the ID of the dictionary that packed bytes need; 0: none.
+func DictionaryOf(b []byte) uint32 {
+	var h zstd.Header
+	if h.Decode(b) != nil {
+		return 0 // Unpack says what is wrong
+	}
+	return h.DictionaryID
 }

@@ -1,0 +1,96 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+
+	"nightshift/internal/packer"
+)
+
+// The IDs of zstd dictionaries: of a batch's own for its chunks, and of the one
+// for records. A changed dictionary for records needs another ID.
+const (
+	chunkDictionary  = 40_001
+	recordDictionary = 40_002
+)
+
+// The bounds of a batch's dictionary: the longest, and how much smaller it must
+// make a chunk, in bytes and as a part of it.
+const (
+	maxDictionary  = 64 << 10
+	dictionarySave = 256
+	dictionaryPart = 16
+)
+
+// dictionaryOf returns a dictionary for lines like these: one of them, which has
+// what they share. It is nil where that saves too little.
+func dictionaryOf(lines [][]byte, plain packer.Packer) []byte {
+	n := len(lines)
+	if n < 2 {
+		return nil
+	}
+	var sample []byte
+	for _, l := range lines[(n+1)/2:] {
+		if len(sample)+len(l) > chunkBytes {
+			l = l[:chunkBytes-len(sample)]
+		}
+		sample = append(sample, l...)
+	}
+	without := len(plain.Pack(sample))
+	least := without - max(dictionarySave, without/dictionaryPart)
+	var best []byte
+	for _, i := range []int{0, n / 4} {
+		d := lines[i][:min(len(lines[i]), maxDictionary)]
+		if len(d) < dictionarySave {
+			continue
+		}
+		if n := len(packer.WithDictionary(maxDecoded, chunkDictionary, d).Pack(sample)); n < least {
+			least, best = n, d
+		}
+	}
+	return append([]byte(nil), best...)
+}
+
+// keepDictionary writes a batch's dictionary before its first chunk, and returns
+// the one that is there, which never changes.
+func (s *Redis) keepDictionary(ctx context.Context, id string, d []byte) ([]byte, error) {
+	if d == nil {
+		return nil, nil
+	}
+	k := key(id, "dict")
+	if err := s.rdb.SetNX(ctx, k, s.packer.Pack(d), 0).Err(); err != nil {
+		return nil, fmt.Errorf("write dictionary: %w", err)
+	}
+	return s.dictionary(ctx, id)
+}
+
+func (s *Redis) dictionary(ctx context.Context, id string) ([]byte, error) {
+	packed, err := s.rdb.Get(ctx, key(id, "dict")).Bytes()
+	if isNil(err) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read dictionary: %w", err)
+	}
+	return s.packer.Unpack(packed)
+}
+
+// unpack returns what was packed of a batch's content: a chunk of its lines, or a
+// record. Whoever reads either comes through here. The dictionary of a batch is
+// read once, while that of few others is read.
+func (s *Redis) unpack(ctx context.Context, batch, digest string, packed []byte) ([]byte, error) {
+	if packer.DictionaryOf(packed) != chunkDictionary {
+		return s.packer.Unpack(packed)
+	}
+	p, err := s.cache.dictionary(batch+" "+digest, func() (packer.Packer, error) {
+		d, err := s.dictionary(ctx, batch)
+		if err != nil {
+			return packer.Packer{}, err
+		}
+		return packer.WithDictionary(maxDecoded, chunkDictionary, d), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.Unpack(packed)
+}
