@@ -1,12 +1,9 @@
 package tasks
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -146,52 +143,6 @@ func enqueueAll(b *testing.B, rdb redis.UniversalClient, queue string, payload f
 		})
 	}
 	wg.Wait()
-}
-
-// BenchmarkSubmit validates lines and writes them to the backlog, and writes the same JSON by asynq's
-// client with 64 goroutines, in turn, and compares time and Redis memory.
-func BenchmarkSubmit(b *testing.B) {
-	for _, size := range []int{1 << 10, 4 << 10} {
-		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			r := newRig(b, batch.Options{})
-			rdb, content := r.client(3), file(benchLines, size)
-			payloads := bytes.Split(bytes.TrimSpace(content), []byte{'\n'})
-			var ours, theirs time.Duration
-			var ourBytes, theirBytes int64
-			for i := 0; b.Loop(); i++ {
-				id := fmt.Sprint("s", i)
-				before, start := used(b, rdb), time.Now()
-				d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: start, Again: true}
-				if err := r.submitFile(d, content); err != nil {
-					b.Fatal(err)
-				}
-				ours += time.Since(start)
-				middle, start := used(b, rdb), time.Now()
-				enqueueAll(b, rdb, id, func(n int) []byte { return payloads[n-1] }, benchLines)
-				theirs += time.Since(start)
-				ourBytes, theirBytes = ourBytes+middle-before, theirBytes+used(b, rdb)-middle
-			}
-			n := float64(benchLines * b.N)
-			b.ReportMetric(n/ours.Seconds(), "lines/s")
-			b.ReportMetric(theirs.Seconds()/ours.Seconds(), "x_asynq_speed")
-			b.ReportMetric(float64(ourBytes)/n, "redis_B/line")
-			b.ReportMetric(float64(ourBytes)/float64(theirBytes), "of_asynq_bytes")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-func used(b *testing.B, rdb redis.UniversalClient) int64 {
-	info, err := rdb.Info(context.Background(), "memory").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(info, "used_memory:")
-	n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
 }
 
 // BenchmarkTexts has the keeper write texts for a backlog of lines of 1 KB; the
