@@ -49,8 +49,10 @@ func (s *Redis) Free(ctx context.Context, d Description) error {
 			return wrap("delete batch "+d.ID, err)
 		}
 	}
-	if err := s.rdb.ZRem(ctx, allKey, d.ID).Err(); err != nil {
-		return wrap("delete batch "+d.ID, err)
+	for _, index := range []string{noticeKey, allKey} {
+		if err := s.rdb.ZRem(ctx, index, d.ID).Err(); err != nil {
+			return wrap("delete batch "+d.ID, err)
+		}
 	}
 	return wrap("delete batch "+d.ID, s.rdb.Del(ctx, key(d.ID, "gone")).Err())
 }

@@ -157,7 +157,7 @@ func (s *Redis) forget(ctx context.Context, ends []redis.Z, over []any) error {
 			return fmt.Errorf("note the ends to tell of: %w", err)
 		}
 	}
-	return wrap("forget finished batches", s.rdb.ZRem(ctx, liveKey, over...).Err())
+	return wrap("forget finished batches", s.retire(ctx, over))
 }
 
 // TakeNotices returns up to n tries at telling of ends that are due, and keeps them from

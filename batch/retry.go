@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +81,31 @@ func (s *Redis) revive(ctx context.Context, id string) error {
 		return err
 	}
 	return s.rdb.ZAddNX(ctx, liveKey, redis.Z{Score: created, Member: id}).Err()
+}
+
+// retire takes batches that are done or gone out of the index of live ones. One
+// that was retried meanwhile may have been listed before it was taken out, so
+// each is looked at once more.
+func (s *Redis) retire(ctx context.Context, ids []any) error {
+	if err := s.rdb.ZRem(ctx, liveKey, ids...).Err(); err != nil {
+		return err
+	}
+	metas := make([]*redis.SliceCmd, len(ids))
+	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			metas[i] = p.HMGet(ctx, metaKey(id.(string)), "created", "finished_at")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	for i, id := range ids {
+		if v := metas[i].Val(); v[0] != nil && v[1] == nil {
+			errs = append(errs, s.revive(ctx, id.(string)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // msOrNone is a time as scripts take it, "" for none.

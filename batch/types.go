@@ -300,6 +300,8 @@ var (
 	ErrDone = errors.New("the batch is done")
 	// ErrDeadline: the deadline has passed.
 	ErrDeadline = errors.New("the deadline has passed")
+	// ErrBeforeStart: a deadline would pass before the first line of the batch begins.
+	ErrBeforeStart = errors.New("the deadline is before the start")
 	// ErrEnqueuing: the batch is not submitted completely.
 	ErrEnqueuing = errors.New("the batch is not submitted completely")
 	// ErrRunning: the batch is neither done nor cancelled.

@@ -17,8 +17,16 @@ type Update struct {
 
 // Update changes the terms of a batch that is not over; lines that are under way
 // go by the new ones from their next attempt on. ErrNotFound, ErrDone,
-// ErrCancelled and ErrDeadline (the new one has passed) say why it does not.
+// ErrCancelled, ErrDeadline (the new one has passed) and ErrBeforeStart say why it
+// does not.
 func (s *Redis) Update(ctx context.Context, id string, u Update) error {
+	d, err := s.description(ctx, id)
+	if err == nil && !u.Deadline.IsZero() && !u.Deadline.After(d.NotBefore) {
+		err = ErrBeforeStart
+	}
+	if err != nil {
+		return wrap("update batch "+id, err)
+	}
 	args := []any{s.nowArg(), msOrNone(u.Deadline), "", ""}
 	if u.Priority != nil {
 		args[2] = *u.Priority

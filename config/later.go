@@ -20,7 +20,6 @@ type LaterKey struct {
 // Later returns the keys to come. Who brings a behaviour deletes its row.
 func Later() []LaterKey {
 	return []LaterKey{
-		{"batches.keep", 168 * time.Hour},
 		{"call_log.keep", 200_000},
 		{"call_log.file", ""},
 		{"dashboard.token_env", ""},

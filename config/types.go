@@ -281,7 +281,7 @@ const OverDegrade = "degrade"
 
 // Batches says how long batches are kept after their end.
 type Batches struct {
-	// How long a batch is kept after its end. Nothing does this yet: every batch stays in Redis.
+	// How long a batch is kept after its end, with its requests and results; then the keeper deletes it. 0: for ever.
 	Keep time.Duration `yaml:"keep" default:"168h"`
 	// How URLs are told of the ends of batches (`enqueue batch --notify`).
 	Notify Notify `yaml:"notify"`

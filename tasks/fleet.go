@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,6 +99,22 @@ func (f *Fleet) beat(ctx context.Context, id, body string) ([]Heartbeat, error) 
 // another holds it. The epoch grows whenever the lease changes hands or lapsed.
 func (f *Fleet) Lead(ctx context.Context, id string) (epoch int64, err error) {
 	return f.lead(ctx, id, keeperLease)
+}
+
+// Led says whether a live process is the keeper.
+func (f *Fleet) Led(ctx context.Context) (bool, error) {
+	p := f.rdb.Pipeline()
+	now, until := p.Time(ctx), p.HGet(ctx, keeperKey, "until")
+	if _, err := p.Exec(ctx); errors.Is(err, redis.Nil) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("look for the keeper: %w", err)
+	}
+	ms, err := until.Int64()
+	if err != nil {
+		return false, fmt.Errorf("look for the keeper: %w", err)
+	}
+	return ms > now.Val().UnixMilli(), nil
 }
 
 // Resign gives the keeper's lease up, so that another can take it at once.

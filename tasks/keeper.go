@@ -22,6 +22,7 @@ type Backlog interface {
 	End(ctx context.Context, id string, epoch int64, o batch.Outcome, n int) (int, error)
 	Texts(ctx context.Context, id string, epoch int64, from int, preset batch.Preset) (next, ended int, err error)
 	TextsOut(ctx context.Context, id string, epoch int64, preset batch.Preset) (ended int, err error)
+	Overdue(ctx context.Context, keep time.Duration) ([]string, error)
 }
 
 // Breakers tells the keeper how the breakers of models stand.
@@ -60,7 +61,8 @@ const (
 // gives texts to those whose deadline is near, where their ladder has one, ends
 // those of cancelled and expired batches and those that no budget is left for,
 // wakes those whose breaker closed or wants one as its probe, or whose guard has
-// room, and brings back tasks that vanished.
+// room, brings back tasks that vanished, and deletes batches that were kept for
+// long enough.
 type Keeper struct {
 	id       string
 	fleet    *Fleet
@@ -84,13 +86,16 @@ type Keeper struct {
 	live  []Heartbeat
 	epoch atomic.Int64 // 0: another is the keeper
 
-	led, woke, swept time.Time
-	asked            time.Time // the guards
-	trouble          string    // of the last round
-	told             time.Time
-	woken            map[string]woken    // by task, of those not long ago
-	texts            map[string]*textRun // by batch, of those near their deadline
-	probed           map[string]Probe    // breaker -> the last probe that a line was woken for
+	deleter *Deleter      // nil: no batch is ever deleted
+	keepFor time.Duration // how long batches are kept after their end; 0: for ever
+
+	led, woke, swept, tidied time.Time
+	asked                    time.Time // the guards
+	trouble                  string    // of the last round
+	told                     time.Time
+	woken                    map[string]woken    // by task, of those not long ago
+	texts                    map[string]*textRun // by batch, of those near their deadline
+	probed                   map[string]Probe    // breaker -> the last probe that a line was woken for
 }
 
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
@@ -98,6 +103,7 @@ func newKeeper(id string, o Options, f *Fleet) *Keeper {
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
 		ahead: o.ReleaseAhead, hours: o.Hours, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{},
 		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
+		deleter: o.Deleter, keepFor: o.Keep,
 	}
 }
 
@@ -198,6 +204,9 @@ func (k *Keeper) keep(ctx context.Context) error {
 	}
 	if due(&k.swept, now, sweepEvery) {
 		errs = append(errs, k.sweep(ctx, backlogs))
+	}
+	if due(&k.tidied, now, tidyEvery) {
+		errs = append(errs, k.tidy(ctx))
 	}
 	return errors.Join(errs...)
 }

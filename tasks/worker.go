@@ -38,6 +38,10 @@ type Options struct {
 	// for the time that a guard is open.
 	Guards    Guards
 	Unguarded map[string]bool
+	// Deleter deletes batches that were kept for as long as Keep says after their end
+	// (0: for ever); nil: nobody does.
+	Deleter *Deleter
+	Keep    time.Duration
 	// Notices and Notifier serve the keeper too: URLs are told of the ends of batches.
 	// Without a Notifier nobody is.
 	Notices  Notices

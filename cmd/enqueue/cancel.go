@@ -33,7 +33,7 @@ func (p *program) cancelCommand() *cobra.Command {
 				return err
 			}
 			p.Say("%s is cancelled; what was finished keeps its result", s.ID)
-			return nil
+			return conn.Settle(c.Context(), s.ID)
 		},
 	}
 }

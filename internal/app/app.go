@@ -146,6 +146,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
 		ReleaseAhead: ahead, Hours: a.conn.hours, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
 		Guards: a.conn.Guard, Unguarded: unguarded(cfg), Notices: a.conn.Batches, Notifier: sender,
+		Deleter: a.conn.Deleter, Keep: cfg.Batches.Keep,
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Logger: log,

@@ -29,6 +29,7 @@ type Conn struct {
 	Levels   []breaker.Key                      // of their parents, then of all models
 	Numbers  func(breaker.Key) breaker.Settings // of each of them
 	Fleet    *tasks.Fleet
+	Deleter  *tasks.Deleter
 
 	state redis.UniversalClient
 	hours map[string]hours.Hours // of the queues
@@ -81,6 +82,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		state:   state,
 		hours:   queueHours(cfg),
 	}
+	c.Deleter = tasks.NewDeleter(state, c.Batches, c.Guard)
 	c.Breakers = breaker.NewRedis(soon, c.Numbers, breaker.WithLogger(log), breaker.OnTransition(func(t breaker.Transition) {
 		if h.transition != nil {
 			h.transition(t)
@@ -127,7 +129,7 @@ func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 		return st, err
 	}
 	all := []batch.Status{st}
-	err = c.atPresent(ctx, all)
+	err = errors.Join(c.settle(ctx, all), c.atPresent(ctx, all))
 	return all[0], err
 }
 
@@ -135,7 +137,7 @@ func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 // comes back beside an error.
 func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
 	all, unread := c.Batches.List(ctx)
-	return all, errors.Join(unread, c.atPresent(ctx, all))
+	return all, errors.Join(unread, c.settle(ctx, all), c.atPresent(ctx, all))
 }
 
 // atPresent tells what lines wait for by the hours of their queues, and by the
