@@ -139,7 +139,7 @@ func (s *Redis) List(ctx context.Context) ([]Status, error) {
 // statusParts are the replies that make one status.
 type statusParts struct {
 	meta, rate   *redis.MapStringStringCmd
-	waits        *redis.KeyValueSliceCmd // some of the lines that wait
+	waits        *redis.Cmd // some of the lines that wait
 	out, waiting *redis.IntCmd
 }
 
@@ -159,7 +159,7 @@ func (s *Redis) statuses(ctx context.Context, ids []string, sample int) ([]Statu
 		for i, id := range ids {
 			parts[i] = statusParts{
 				meta: p.HGetAll(ctx, metaKey(id)), rate: p.HGetAll(ctx, key(id, "rate")),
-				waits: p.HRandFieldWithValues(ctx, key(id, "wait"), sample),
+				waits: p.Do(ctx, "HRANDFIELD", key(id, "wait"), sample, "WITHVALUES"),
 				out:   p.HLen(ctx, key(id, "out")), waiting: p.HLen(ctx, key(id, "wait")),
 			}
 		}
@@ -211,7 +211,7 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 	}
 	st.Outstanding = st.Total - st.Succeeded - st.Failed - st.Expired - st.Cancelled
 	waiting := p.waiting.Val()
-	if st.WaitingFor, err = waitingFor(p.waits.Val(), waiting); err != nil {
+	if st.WaitingFor, err = waitingFor(pairsOf(p.waits.Val()), waiting); err != nil {
 		return Status{}, err
 	}
 	st.Out, st.NotBefore, st.Priority = p.out.Val(), timePtr(d.NotBefore), d.Priority
