@@ -10,7 +10,7 @@ type idHash [16]byte
 const idShards = 4096
 
 // idSet is the IDs of a file, each with the line where it stands first. An ID
-// takes about 15 bytes: 12 of the entry and the free places. The place in the set
+// takes about 16 bytes: 12 of the entry and the free places. The place in the set
 // and the entry together are 76 bits of the ID's hash, so that two of a million
 // IDs share them once in 10^11 files. Lines are numbered up to 2^32-1.
 type idSet struct {
@@ -50,10 +50,10 @@ func (s *idShard) find(hash uint64) (i int, found bool) {
 	return i, false
 }
 
-// grow makes the table a quarter larger.
+// grow makes the table an eighth larger.
 func (s *idShard) grow() {
 	old := *s
-	size := max(8, len(old.lines)*5/4)
+	size := max(8, len(old.lines)*9/8)
 	s.hashes, s.lines = make([]uint64, size), make([]uint32, size)
 	for i, line := range old.lines {
 		if line != 0 {

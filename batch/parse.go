@@ -20,7 +20,8 @@ import (
 const maxCustomID = 512
 
 // parseLine reads one line of input. A line's raw bytes end before its newline.
-// The error is a *fieldError where it concerns a field.
+// The error is a *fieldError where it concerns a field; the Line has its ID then,
+// where that can be read.
 func parseLine(raw []byte) (Line, error) {
 	if !utf8.Valid(raw) {
 		return Line{}, errors.New("it is not UTF-8")
@@ -38,7 +39,23 @@ func parseLine(raw []byte) (Line, error) {
 	if err != nil {
 		return Line{}, err
 	}
-	return parseEnvelope(envelope)
+	l, err := parseEnvelope(envelope)
+	if err != nil {
+		l = Line{CustomID: idOf(envelope)}
+	}
+	return l, err
+}
+
+// idOf is the ID of a line of either kind that is wrong elsewhere.
+func idOf(envelope []field) (id string) {
+	for _, f := range envelope {
+		if f.name == "custom_id" || f.name == "id" && id == "" {
+			if v, err := parseID(f); err == nil {
+				id = v
+			}
+		}
+	}
+	return id
 }
 
 func parseEnvelope(envelope []field) (Line, error) {
