@@ -63,13 +63,13 @@ func classesOf(lines []Line) (out []classCount) {
 }
 
 // encodeChunk frames lines: numbers as varints, every field with its length, so
-// that a body comes back byte for byte.
-func encodeChunk(lines []Line) ([]byte, error) {
+// that a body comes back byte for byte. The frame is put in b, if that has room.
+func encodeChunk(b []byte, lines []Line) ([]byte, error) {
 	size := 16 + 64*len(lines)
 	for _, l := range lines {
 		size += lineBytes(l)
 	}
-	b := append(make([]byte, 0, size), chunkVersion)
+	b = append(slices.Grow(b[:0], size), chunkVersion)
 	b = binary.AppendUvarint(b, uint64(len(lines)))
 	for _, l := range lines {
 		digest, err := hex.DecodeString(l.Digest)

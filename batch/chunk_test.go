@@ -19,7 +19,7 @@ func pieces() []Line {
 }
 
 func TestAChunkComesBackAsItWas(t *testing.T) {
-	b, err := encodeChunk(pieces())
+	b, err := encodeChunk(nil, pieces())
 	must(t, err)
 	got, err := decodeChunk(b)
 	must(t, err)
@@ -49,7 +49,7 @@ func TestAChunkWithoutFlagsIsRead(t *testing.T) {
 }
 
 func TestAChunkOfAnotherVersionIsRefused(t *testing.T) {
-	b, err := encodeChunk(pieces()[:1])
+	b, err := encodeChunk(nil, pieces()[:1])
 	must(t, err)
 	for name, harm := range map[string]func([]byte){
 		"version":      func(b []byte) { b[0] = chunkVersion + 1 },

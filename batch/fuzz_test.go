@@ -76,7 +76,7 @@ func FuzzFields(f *testing.F) {
 }
 
 func FuzzDecodeChunk(f *testing.F) {
-	b, err := encodeChunk([]Line{{Number: 1, CustomID: "a", Endpoint: "/x", Body: []byte("{}"), Digest: "0123456789abcdef", NoProbe: true}})
+	b, err := encodeChunk(nil, []Line{{Number: 1, CustomID: "a", Endpoint: "/x", Body: []byte("{}"), Digest: "0123456789abcdef", NoProbe: true}})
 	if err != nil {
 		f.Fatal(err)
 	}

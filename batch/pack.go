@@ -64,11 +64,11 @@ func (k *packing) work(p *piece) error {
 	if k.check.refused.Load() || len(p.lines) == 0 {
 		return nil
 	}
-	frame, err := encodeChunk(p.requests(func(parsed) bool { return true }))
+	frame, err := encodeChunk(p.frame, p.requests(func(parsed) bool { return true }))
 	if err != nil {
 		return err
 	}
-	p.packed = k.out.packer.Pack(frame)
+	p.frame, p.packed = frame, k.out.packer.Append(p.packed[:0], frame)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (k *packing) take(p *piece) error {
 	}
 	c := chunkOf(k.number, p)
 	k.number++
-	return k.out.chunks.add(c.encode())
+	return k.out.chunks.add(c.head(), c.packed)
 }
 
 // packedChunk is a chunk as it is written to Redis.
@@ -130,9 +130,9 @@ func clip(message string) string {
 	return message
 }
 
-// encode is the chunk as it is kept in a spool.
-func (c packedChunk) encode() []byte {
-	b := make([]byte, 0, len(c.packed)+256)
+// head is what a spool keeps of a chunk before its packed lines.
+func (c packedChunk) head() []byte {
+	b := make([]byte, 0, 256)
 	for _, n := range []int64{int64(c.number), c.first, c.last, c.lines, int64(len(c.classes))} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
@@ -144,10 +144,10 @@ func (c packedChunk) encode() []byte {
 	for _, f := range c.failed {
 		b = appendField(binary.AppendUvarint(b, uint64(f.line)), f.message)
 	}
-	return append(b, c.packed...)
+	return b
 }
 
-// decodePacked reads what encode made; packed shares its memory.
+// decodePacked reads what a spool has of a chunk; packed shares its memory.
 func decodePacked(b []byte) packedChunk {
 	f := frame{rest: b}
 	c := packedChunk{number: int(f.uvarint()), first: int64(f.uvarint()), last: int64(f.uvarint()), lines: int64(f.uvarint())}

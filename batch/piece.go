@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -23,7 +22,8 @@ type piece struct {
 	err   error // behind its lines the input is broken, a *LineError, or cannot be read
 
 	lines  []parsed // what its lines are, but for those that are not kept
-	packed []byte   // the lines as they are stored; nil: nobody asked
+	frame  []byte   // the lines as a chunk has them
+	packed []byte   // the same, compressed; empty: nobody asked
 	done   chan struct{}
 	weight int64 // of the room in flight that it takes
 }
@@ -126,7 +126,7 @@ func (p *piece) requests(want func(parsed) bool) []Line {
 // the first pieces before that: two lines at least, if there are as many.
 func (r *Reader) pieces(ctx context.Context, begin func([]*piece), work func(*piece) error, take func(*piece) error) error {
 	n := runtime.GOMAXPROCS(0)
-	f := &flow{r: r, room: semaphore.NewWeighted(inFlight), work: make(chan *piece), order: make(chan *piece, 2*n)}
+	f := &flow{r: r, room: semaphore.NewWeighted(inFlight), work: make(chan *piece), order: make(chan *piece, 2*n), spare: make(chan *piece, 4*n)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.cut(ctx, begin) })
 	for range n {
@@ -149,8 +149,9 @@ type flow struct {
 	r           *Reader
 	room        *semaphore.Weighted // bytes that may be in flight
 	held        int64               // of them by the piece that is being read
+	cuts        int
 	work, order chan *piece
-	spare       sync.Pool // of *piece
+	spare       chan *piece // those that are done with
 }
 
 // cut reads pieces and hands them on.
@@ -222,7 +223,10 @@ func (f *flow) take(ctx context.Context, take func(*piece) error) error {
 		}
 		f.room.Release(p.weight)
 		if len(p.raw) <= 2*chunkBytes {
-			f.spare.Put(p)
+			select {
+			case f.spare <- p:
+			default:
+			}
 		}
 	}
 	return nil
@@ -230,10 +234,14 @@ func (f *flow) take(ctx context.Context, take func(*piece) error) error {
 
 // fresh returns a piece to read into.
 func (f *flow) fresh() *piece {
-	p, ok := f.spare.Get().(*piece)
-	if !ok {
-		p = &piece{}
+	var old piece
+	select {
+	case p := <-f.spare:
+		old = *p
+	default:
+		if f.cuts++; f.cuts > 1 { // one is enough for a small file
+			old.raw = make([]byte, 0, chunkBytes+chunkBytes/8)
+		}
 	}
-	*p = piece{raw: p.raw[:0], spans: p.spans[:0], lines: p.lines[:0], done: make(chan struct{})}
-	return p
+	return &piece{raw: old.raw[:0], spans: old.spans[:0], lines: old.lines[:0], frame: old.frame[:0], packed: old.packed[:0], done: make(chan struct{})}
 }

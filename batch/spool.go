@@ -20,9 +20,13 @@ type spool struct {
 	out    *bufio.Writer // to file
 }
 
-func (s *spool) add(b []byte) error {
-	w := io.Writer(&s.memory)
-	if s.file == nil && s.memory.Len()+len(b) > spoolMemory {
+// add adds the string that the parts make.
+func (s *spool) add(parts ...[]byte) error {
+	w, size := io.Writer(&s.memory), 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if s.file == nil && s.memory.Len()+size > spoolMemory {
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -31,9 +35,11 @@ func (s *spool) add(b []byte) error {
 		w = s.out
 	}
 	var n [binary.MaxVarintLen64]byte
-	_, err := w.Write(binary.AppendUvarint(n[:0], uint64(len(b))))
-	if err == nil {
-		_, err = w.Write(b)
+	_, err := w.Write(binary.AppendUvarint(n[:0], uint64(size)))
+	for _, p := range parts {
+		if err == nil {
+			_, err = w.Write(p)
+		}
 	}
 	return keptError(err)
 }

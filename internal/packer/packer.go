@@ -47,7 +47,10 @@ func packer(longest uint64, eopts []zstd.EOption, dopts []zstd.DOption) Packer {
 }
 
 // Pack compresses a value.
-func (p Packer) Pack(b []byte) []byte { return p.enc.EncodeAll(b, nil) }
+func (p Packer) Pack(b []byte) []byte { return p.Append(nil, b) }
+
+// Append appends a compressed value to dst, which saves memory where dst has room.
+func (p Packer) Append(dst, b []byte) []byte { return p.enc.EncodeAll(b, dst) }
 
 // Unpack returns what was packed, or an error for damaged bytes, for those that
 // would unpack to more than the packer's bound, and for those that need another
