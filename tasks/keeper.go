@@ -93,15 +93,16 @@ type Keeper struct {
 	asked                    time.Time // the guards
 	trouble                  string    // of the last round
 	told                     time.Time
-	woken                    map[string]woken    // by task, of those not long ago
-	texts                    map[string]*textRun // by batch, of those near their deadline
-	probed                   map[string]Probe    // breaker -> the last probe that a line was woken for
+	woken                    map[string]woken       // by task, of those not long ago
+	texts                    map[string]*textRun    // by batch, of those near their deadline
+	probed                   map[string]Probe       // breaker -> the last probe that a line was woken for
+	owed                     map[string][]batch.Ref // queue -> lines that were moved and not enqueued
 }
 
 func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
-		ahead: o.ReleaseAhead, hours: o.Hours, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{},
+		ahead: o.ReleaseAhead, hours: o.Hours, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{}, owed: map[string][]batch.Ref{},
 		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
 		deleter: o.Deleter, keepFor: o.Keep,
 	}
@@ -235,6 +236,9 @@ func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlo
 	slots, begun := k.strength(queue)
 	if slots == 0 || !k.hours[queue].Open(backlogs[0].Now) {
 		return nil // nobody serves it, or not now
+	}
+	if err := k.payOwed(ctx, queue); err != nil {
+		return err
 	}
 	pending, err := k.queue.pending(ctx, queue)
 	if err != nil {

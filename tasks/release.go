@@ -46,8 +46,8 @@ func ahead(configured, slots, begun int) int {
 	return min(max(begun, (slots+1)/2), maxAhead)
 }
 
-// release moves lines from the backlogs of a queue to asynq. A line that was
-// moved but not enqueued is found by the sweep.
+// release moves lines from the backlogs of a queue to asynq. What was moved and
+// could not be enqueued is owed to the queue; the sweep finds what a dead keeper owed.
 func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Backlog, room, slots int) error {
 	picking := batch.Picking{
 		Now: backlogs[0].Now, Room: room, Deferred: max(deferredMin, slots), Rate: k.flow.rate(queue),
@@ -65,9 +65,20 @@ func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Bac
 		if err != nil {
 			return fmt.Errorf("release lines of %s: %w", s.ID, err)
 		}
-		if err := k.queue.enqueueAll(ctx, queue, refs); err != nil {
+		k.owed[queue] = append(k.owed[queue], refs...)
+		if err := k.payOwed(ctx, queue); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// payOwed enqueues what was moved and is not known to be enqueued. Done twice, or
+// after another keeper did it, it changes nothing.
+func (k *Keeper) payOwed(ctx context.Context, queue string) error {
+	if err := k.queue.enqueueAll(ctx, queue, k.owed[queue]); err != nil {
+		return err
+	}
+	delete(k.owed, queue)
 	return nil
 }
