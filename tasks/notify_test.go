@@ -291,6 +291,17 @@ func TestNotify_NotesWhenRedisIsBack(t *testing.T) {
 	}
 }
 
+// watched shows the contexts that messages are sent under.
+type watched struct {
+	Notifier
+	under chan context.Context
+}
+
+func (w watched) Send(ctx context.Context, to, id string, body []byte) error {
+	w.under <- ctx
+	return w.Notifier.Send(ctx, to, id, body)
+}
+
 // A receiver that is silent holds up no other, and a worker that stops lets one
 // that is being told answer.
 func TestNotify_SilentReceiversAndStops(t *testing.T) {
@@ -299,6 +310,8 @@ func TestNotify_SilentReceiversAndStops(t *testing.T) {
 	slow := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-answer })
 	quick := newReceiver(t, ok)
 	r.ended("slow", slow.URL)
+	sends := watched{r.m.sender, make(chan context.Context, 2)}
+	r.m.sender = sends
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -306,10 +319,14 @@ func TestNotify_SilentReceiversAndStops(t *testing.T) {
 		r.m.run(ctx)
 	}()
 	<-slow.got
+	being := <-sends.under
 	r.ended("quick", quick.URL)
 	<-quick.got
 	r.until(20*time.Second, "the quick one is told", func() bool { return r.notified("quick").State == batch.NotifyTold })
 	stop()
+	if being.Err() != nil {
+		t.Error("cut off as soon as the worker stops")
+	}
 	close(answer)
 	<-ended
 	if n := r.notified("slow"); n.State != batch.NotifyTold {
