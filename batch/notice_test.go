@@ -270,3 +270,15 @@ func TestNotice_OthersGoOn(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+func TestNotice_NothingOfADeletedBatchStays(t *testing.T) {
+	b := setup(t)
+	b.ended(t, "b")
+	b.look(t)
+	d, err := b.Vanish(t.Context(), "b")
+	must(t, err)
+	must(t, b.Free(t.Context(), d))
+	if due := b.indexed(t, noticeKey); len(due) != 0 {
+		t.Errorf("%v", due)
+	}
+}
