@@ -42,7 +42,7 @@ func (p *program) retryCommand() *cobra.Command {
 			}
 			defer conn.Close()
 			if deadline != "" {
-				if r.Deadline, err = deadlineAt(deadline, time.Now(), conn.Config.Location()); err != nil {
+				if r.Deadline, err = deadlineAt(deadline, time.Now(), time.Time{}, conn.Config.Location()); err != nil {
 					return err
 				}
 			}

@@ -56,7 +56,7 @@ func (p *program) updateCommand() *cobra.Command {
 // read reads the flags.
 func (ch changes) read(now time.Time, zone *time.Location, priority bool) (u batch.Update, err error) {
 	if ch.deadline != "" {
-		if u.Deadline, err = deadlineAt(ch.deadline, now, zone); err != nil {
+		if u.Deadline, err = deadlineAt(ch.deadline, now, time.Time{}, zone); err != nil {
 			return u, err
 		}
 	}
