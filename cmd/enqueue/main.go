@@ -32,7 +32,8 @@ func (p *program) root() *cobra.Command {
 			"Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 a runtime error, " +
 			"2 wrong usage, 3 finished but some lines failed, expired or were cancelled, 4 refused for now, 130 interrupted.",
 	}
-	root.AddCommand(p.batchCommand(), p.runCommand(), p.estimateCommand(), p.statusCommand(), p.watchCommand(), p.resultsCommand(), p.cancelCommand(), p.retryCommand(), p.updateCommand(), p.deleteCommand())
+	root.AddCommand(p.batchCommand(), p.runCommand(), p.estimateCommand(), p.statusCommand(), p.watchCommand(), p.whyCommand(), p.resultsCommand(),
+		p.cancelCommand(), p.retryCommand(), p.updateCommand(), p.deleteCommand())
 	return root
 }
 
