@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ const (
 	keeperLease = 10 * time.Second
 	// heartbeatAge is when a worker that said nothing is taken for dead.
 	heartbeatAge = 10 * time.Second
+	// heartbeatKept is how long a dead one is told of: who looks in the morning
+	// sees what came and went lately, and workers that are killed every minute do
+	// not pile up.
+	heartbeatKept = time.Hour
 )
 
 // Fleet is what the workers of one Redis know of each other: heartbeats, and
@@ -60,39 +65,93 @@ type QueueBeat struct {
 	Begun  int `json:"begun"` // tasks begun in the last 2 s
 }
 
+// Member is a worker as the fleet knows it.
+type Member struct {
+	Heartbeat
+	Silent time.Duration // since it said that
+}
+
+// Lost says that it said nothing for too long: it is dead, or cannot reach Redis.
+func (m Member) Lost() bool { return m.Silent > heartbeatAge }
+
 // Beat writes a heartbeat and returns those of all live workers.
 func (f *Fleet) Beat(ctx context.Context, h Heartbeat) ([]Heartbeat, error) {
 	body, err := json.Marshal(h)
 	if err != nil {
 		return nil, fmt.Errorf("encode heartbeat: %w", err)
 	}
-	return f.beat(ctx, h.ID, string(body))
+	return f.live(ctx, h.ID, string(body))
 }
 
 // Leave removes a worker's heartbeat.
 func (f *Fleet) Leave(ctx context.Context, id string) error {
-	_, err := f.beat(ctx, id, "")
+	_, err := f.live(ctx, id, "")
 	return err
 }
 
 // Workers returns the heartbeats of all live workers, by ID.
-func (f *Fleet) Workers(ctx context.Context) ([]Heartbeat, error) { return f.beat(ctx, "", "") }
+func (f *Fleet) Workers(ctx context.Context) ([]Heartbeat, error) { return f.live(ctx, "", "") }
 
-func (f *Fleet) beat(ctx context.Context, id, body string) ([]Heartbeat, error) {
-	all, err := f.heartbeat.Run(ctx, f.rdb, []string{workersKey}, id, body, heartbeatAge.Milliseconds()).StringSlice()
+// Members returns all workers, by ID, with those that were lost in the last hour.
+// Who stopped as it should is none.
+func (f *Fleet) Members(ctx context.Context) ([]Member, error) {
+	return f.beat(ctx, "", "", heartbeatKept)
+}
+
+func (f *Fleet) live(ctx context.Context, id, body string) ([]Heartbeat, error) {
+	members, err := f.beat(ctx, id, body, heartbeatAge)
+	var live []Heartbeat
+	for _, m := range members {
+		live = append(live, m.Heartbeat)
+	}
+	return live, err
+}
+
+func (f *Fleet) beat(ctx context.Context, id, body string, shown time.Duration) ([]Member, error) {
+	all, err := f.heartbeat.Run(ctx, f.rdb, []string{workersKey}, id, body, shown.Milliseconds(), heartbeatKept.Milliseconds()).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
-	var live []Heartbeat
-	for i := 1; i < len(all); i += 2 {
-		var h Heartbeat
-		if err := json.Unmarshal([]byte(all[i]), &h); err != nil {
-			return nil, fmt.Errorf("read heartbeat of %s: %w", all[i-1], err)
+	var members []Member
+	for ; len(all) >= 3; all = all[3:] {
+		ms, err := strconv.ParseInt(all[1], 10, 64)
+		m := Member{Silent: time.Duration(ms) * time.Millisecond}
+		if err = errors.Join(err, json.Unmarshal([]byte(all[2]), &m.Heartbeat)); err != nil {
+			return nil, fmt.Errorf("read heartbeat of %s: %w", all[0], err)
 		}
-		live = append(live, h)
+		members = append(members, m)
 	}
-	slices.SortFunc(live, func(a, b Heartbeat) int { return strings.Compare(a.ID, b.ID) })
-	return live, nil
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	return members, nil
+}
+
+// KeeperLease is who has the role of the keeper, and until when unless it renews.
+type KeeperLease struct {
+	ID    string
+	Until time.Time
+}
+
+// Keeper returns who is the keeper now; the zero KeeperLease: nobody is.
+func (f *Fleet) Keeper(ctx context.Context) (KeeperLease, error) {
+	var clock *redis.TimeCmd
+	var lease *redis.SliceCmd
+	if _, err := f.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		clock, lease = p.Time(ctx), p.HMGet(ctx, keeperKey, "holder", "until")
+		return nil
+	}); err != nil {
+		return KeeperLease{}, fmt.Errorf("read the keeper's lease: %w", err)
+	}
+	var l struct {
+		Holder string `redis:"holder"`
+		Until  int64  `redis:"until"`
+	}
+	if err := lease.Scan(&l); err != nil {
+		return KeeperLease{}, fmt.Errorf("read the keeper's lease: %w", err)
+	}
+	if until := time.UnixMilli(l.Until); until.After(clock.Val()) {
+		return KeeperLease{l.Holder, until.UTC()}, nil
+	}
+	return KeeperLease{}, nil
 }
 
 // Lead takes or renews the keeper's lease and returns its epoch; 0 means that

@@ -2,7 +2,9 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"nightshift/internal/redistest"
 )
@@ -73,4 +75,56 @@ func TestHeartbeatsOfTheLivingAlone(t *testing.T) {
 	if live, err = f.Workers(ctx); err != nil || len(live) != 1 {
 		t.Fatalf("after a left: %+v, %v", live, err)
 	}
+}
+
+// A worker that said nothing for a while serves nothing, but is told of for an hour.
+func TestLostWorkersAreRemembered(t *testing.T) {
+	rdb := redistest.Client(t)
+	f := NewFleet(rdb)
+	ctx := context.Background()
+	if _, err := f.Beat(ctx, Heartbeat{ID: "live"}); err != nil {
+		t.Fatal(err)
+	}
+	ago := func(id string, d time.Duration) {
+		t.Helper()
+		said := fmt.Sprintf(`%d {"id":%q}`, rdb.Time(ctx).Val().Add(-d).UnixMilli(), id)
+		if err := rdb.HSet(ctx, workersKey, id, said).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago("lost", 5*time.Minute)
+	ago("forgotten", heartbeatKept+time.Second)
+	live, err := f.Workers(ctx)
+	if err != nil || len(live) != 1 || live[0].ID != "live" {
+		t.Fatalf("live: %+v, %v", live, err)
+	}
+	all, err := f.Members(ctx)
+	if err != nil || len(all) != 2 || all[0].Lost() || all[1].ID != "lost" || !all[1].Lost() || all[1].Silent < 5*time.Minute {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if n, err := rdb.HLen(ctx, workersKey).Result(); err != nil || n != 2 {
+		t.Errorf("%d are kept, %v", n, err)
+	}
+}
+
+func TestWhoIsTheKeeper(t *testing.T) {
+	rdb := redistest.Client(t)
+	f := NewFleet(rdb)
+	ctx := context.Background()
+	is := func(want string) {
+		t.Helper()
+		l, err := f.Keeper(ctx)
+		if err != nil || l.ID != want || (want == "") != l.Until.IsZero() {
+			t.Fatalf("%+v, %v; want %q", l, err, want)
+		}
+	}
+	is("")
+	if _, err := f.Lead(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	is("a")
+	if err := rdb.HSet(ctx, keeperKey, "until", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	is("")
 }
