@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,8 +92,8 @@ func (r *replies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, c := range cmds {
-			if sample, ok := c.(*redis.KeyValueSliceCmd); ok {
-				r.waits += len(sample.Val())
+			if sample, ok := c.(*redis.Cmd); ok && strings.EqualFold(c.Name(), "hrandfield") {
+				r.waits += len(pairsOf(sample.Val()))
 			}
 		}
 		return err

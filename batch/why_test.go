@@ -2,6 +2,7 @@ package batch
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -82,12 +83,11 @@ func TestWhy(t *testing.T) {
 // A line's classes have cursors of their own.
 func TestWhy_PlaceAmongClasses(t *testing.T) {
 	b := setup(t)
-	m := &modelBatch{}
+	var text strings.Builder
 	for i := range 200 {
-		m.lines = append(m.lines, &modelLine{number: int64(i + 1), class: i % 2})
+		text.WriteString(inClass(fmt.Sprintf("r%d", i+1), i%2) + "\n")
 	}
-	text := jsonl(200)
-	must(t, b.Submit(t.Context(), describe(t, "b", text), classes{reader(t, text), m}, nil))
+	must(t, b.Submit(t.Context(), describe(t, "b", text.String()), classes(t, text.String()), nil))
 	if _, err := b.Release(t.Context(), "b", 1, 90, map[int]int{0: 10, 1: 80}); err != nil {
 		t.Fatal(err)
 	}
