@@ -2,8 +2,8 @@
 // backlog of requests and the life of every line in Redis, and answers how far
 // a batch is.
 //
-// A [Reader] yields the requests of a file, [Validate] makes the first pass over
-// it, and [Redis.Submit] the second. Everything of a batch lives under one hash
+// [Pack] checks what a [Reader] reads and keeps it, compressed, until the whole file
+// is known to be right; [Redis.Submit] writes it. Everything of a batch lives under one hash
 // tag, {b:<batch>}, so that each step of a line's life is one script (lua/*.lua;
 // lua/lib.lua lists the keys and what they hold):
 //
