@@ -123,7 +123,7 @@ func TestCase40_SilentConnectionsAreGivenUp(t *testing.T) {
 		w.silence()
 		began := time.Now()
 		// More than were pending and in flight: the keeper goes on as well.
-		l.until(40*time.Second, "work goes on", func() bool { return l.status("b").Succeeded >= before.Succeeded+60 })
+		l.until(90*time.Second, "work goes on", func() bool { return l.status("b").Succeeded >= before.Succeeded+60 })
 		t.Logf("60 lines later after %s", time.Since(began))
 	}
 	s := l.done("b", 3*time.Minute)
