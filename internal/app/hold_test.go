@@ -42,7 +42,7 @@ func TestLinesWaitForAnOperatorAndGoOnAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (batch.WaitingFor{Model: "a/one", Reason: "breaker_open", HeldBy: "anna@desk", Parent: "a", Lines: 1}); len(st.WaitingFor) != 1 || st.WaitingFor[0] != want {
+	if want := (batch.WaitingFor{Model: "a/one", Reason: "breaker_open", HeldBy: "anna@desk", Parent: "a", Lines: n}); len(st.WaitingFor) != 1 || st.WaitingFor[0] != want {
 		t.Errorf("it waits for %+v, want %+v", st.WaitingFor, want)
 	}
 	f.force(one, breaker.ForceClose)
