@@ -162,6 +162,9 @@ func (m *machine) beginning(t *rapid.T) (msg message, ok bool) {
 		if verdict != Granted {
 			return
 		}
+		if left := m.m.total - int64(len(m.m.log)); got.Outstanding != left {
+			t.Fatalf("begin %s: %d lines outstanding, want %d", ref, got.Outstanding, left)
+		}
 		if names := callNames(got.Progress.Calls); !slices.Equal(names, modelNames(base)) {
 			t.Fatalf("begin %s: progress %v, want %v", ref, names, modelNames(base))
 		}
