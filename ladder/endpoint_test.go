@@ -195,3 +195,20 @@ func TestEstimateOfEndpoints(t *testing.T) {
 	same(t, "each fits", inputs.TooLarge(config.Rung{Model: "m"}, config.Model{Context: 10}), false)
 	same(t, "one is too large", inputs.TooLarge(config.Rung{Model: "m"}, config.Model{Context: 7}), true)
 }
+
+// Where figures order the models, only those that have the endpoint count, also
+// for the few choices that try another one first.
+func TestGoalsAreAmongTheModelsThatHaveTheEndpoint(t *testing.T) {
+	b := setupAPIs(t, []string{"claude"}, []string{"gpt"})
+	dear := b.models["p/claude"]
+	dear.Price = &config.Price{Input: 100, Output: 100}
+	b.models["p/claude"] = dear
+	c := nightly(1, "claude", "gpt")
+	c.Goal = "cost"
+	l := b.ladder(c)
+	l.rand = func() float64 { return 0 } // every choice explores
+	out := b.run(l, to(provider.Responses, `{"input":"x"}`))
+	wantEnd(t, out, Answered, "")
+	same(t, "degraded", out.Answer.Degraded, false)
+	same(t, "a chat explores", b.run(l, line()).Answer.Model, "p/claude")
+}

@@ -189,6 +189,10 @@ func TestInputsAreCounted(t *testing.T) {
 		}
 	}
 	r := streamedRequest()
+	r.Endpoint, r.Body = Embeddings, json.RawMessage(`{"input":["a","b","c"]}`)
+	if e := refusal(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, two) }), t.Context(), r); e.Kind != Unavailable {
+		t.Errorf("two embeddings for three inputs: %v", e)
+	}
 	r.Endpoint, r.Body = Completions, json.RawMessage(`{"prompt":["a","b"],"n":3}`)
 	if p, err := newParcel(r); err != nil || p.choices() != 6 {
 		t.Errorf("%v, %v", p, err)
