@@ -32,10 +32,8 @@ func (s *Redis) Free(ctx context.Context, d Description) error {
 	if err != nil && !isNil(err) {
 		return wrap("delete batch "+d.ID, err)
 	}
-	for _, index := range []string{liveKey, noticeKey} {
-		if err := s.rdb.ZRem(ctx, index, d.ID).Err(); err != nil {
-			return wrap("delete batch "+d.ID, err)
-		}
+	if err := s.rdb.ZRem(ctx, liveKey, d.ID).Err(); err != nil {
+		return wrap("delete batch "+d.ID, err)
 	}
 	names := append([]string{}, lifeKeys...)
 	for c := range strings.FieldsSeq(classes) {
