@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -154,4 +155,16 @@ func kindOf(v []byte) string {
 		return "null"
 	}
 	return "a number"
+}
+
+// hasControl says whether a byte below a space stands in a text. It looks at eight
+// bytes at a time: of each, the subtraction borrows where it is less than 0x20.
+func hasControl(b []byte) bool {
+	const spaces, highs = 0x2020202020202020, 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		if w := binary.LittleEndian.Uint64(b); (w-spaces)&^w&highs != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
 }
