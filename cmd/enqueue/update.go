@@ -48,7 +48,7 @@ func (p *program) updateCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&ch.deadline, "deadline", "", "when it must be done: a `TIME` of day, RFC 3339, or a span from now on (8h)")
-	c.Flags().IntVar(&ch.priority, "priority", 0, "batches with a higher `N` go first")
+	c.Flags().IntVar(&ch.priority, "priority", 0, priorityHelp)
 	c.Flags().StringVar(&ch.budget, "budget", "", "the most that it may cost in all, in `USD`; none: no cap")
 	return c
 }
@@ -62,6 +62,9 @@ func (ch changes) read(now time.Time, zone *time.Location, priority bool) (u bat
 	}
 	if priority {
 		u.Priority = &ch.priority
+		if err := checkPriority(ch.priority); err != nil {
+			return u, err
+		}
 	}
 	if ch.budget != "" {
 		u.Budget = new(provider.USD)
