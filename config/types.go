@@ -20,7 +20,7 @@ type Config struct {
 	Breaker Breaker `yaml:"breaker"`
 	// The hourly guard: how much each producer may call in an hour, whatever its scripts submit. `worker guard` shows and releases it.
 	Guard Guard `yaml:"guard"`
-	// Batches after their end. Later: nothing does this yet, no batch is deleted.
+	// Batches after their end.
 	Batches Batches `yaml:"batches"`
 	// The worker process.
 	Worker Worker `yaml:"worker"`
