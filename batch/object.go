@@ -18,7 +18,7 @@ type field struct {
 // JSON and UTF-8; a second member of the same name is an error, because readers differ on
 // which of them counts.
 func fields(obj []byte) ([]field, error) {
-	var out []field
+	out := make([]field, 0, 6)
 	var seen names
 	i := skipSpace(obj, 0) + 1 // the brace
 	for {

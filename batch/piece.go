@@ -51,8 +51,10 @@ func (p *piece) full(n int) bool {
 // cut reads the next piece into p; what is left over of the last one begins it.
 // It returns false where the input has ended with it.
 func (r *Reader) cut(p, over *piece) (more bool) {
-	if p.spans = append(p.spans, over.spans...); len(over.spans) > 0 {
+	if p.spans = append(p.spans, over.spans...); len(over.raw) > chunkBytes {
 		p.raw = over.raw
+	} else { // p's own has room for more
+		p.raw = append(p.raw, over.raw...)
 	}
 	*over = piece{}
 	for !r.ended && !p.full(0) {
