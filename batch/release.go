@@ -17,7 +17,12 @@ import (
 // whose submission is complete, oldest first. One that cannot be read, e.g.
 // because its description is damaged, holds up no other: the rest come back
 // beside an error that joins those of all such batches.
-func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
+func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) { return s.Refresh(ctx, nil) }
+
+// Refresh is Backlogs, but takes those that are known, by ID, for unchanged and
+// does not read them again; only their Now is new. Unfinished batches can be many,
+// and of one without a released line nothing changes but by people and the keeper.
+func (s *Redis) Refresh(ctx context.Context, known map[string]Backlog) ([]Backlog, error) {
 	ids, err := s.rdb.ZRange(ctx, liveKey, 0, -1).Result()
 	if err != nil || len(ids) == 0 {
 		return nil, wrap("read backlogs", err)
@@ -28,8 +33,9 @@ func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
 	_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		clock = p.Time(ctx)
 		for i, id := range ids {
-			metas[i] = p.HGetAll(ctx, metaKey(id))
-			outs[i] = p.HLen(ctx, key(id, "out"))
+			if _, is := known[id]; !is {
+				metas[i], outs[i] = p.HGetAll(ctx, metaKey(id)), p.HLen(ctx, key(id, "out"))
+			}
 		}
 		return nil
 	})
@@ -42,6 +48,11 @@ func (s *Redis) Backlogs(ctx context.Context) ([]Backlog, error) {
 	var ends []redis.Z
 	var errs []error
 	for i, id := range ids {
+		if b, is := known[id]; is {
+			b.Now = now
+			all = append(all, b)
+			continue
+		}
 		m := state(metas[i].Val())
 		err := cmp.Or(metas[i].Err(), outs[i].Err())
 		switch {

@@ -15,7 +15,7 @@ import (
 
 // Backlog is what the keeper needs of package batch.
 type Backlog interface {
-	Backlogs(ctx context.Context) ([]batch.Backlog, error)
+	Refresh(ctx context.Context, known map[string]batch.Backlog) ([]batch.Backlog, error)
 	Release(ctx context.Context, id string, epoch int64, n int, room map[int]int) ([]batch.Ref, error)
 	Out(ctx context.Context, id string) ([]batch.OutEntry, error)
 	Touch(ctx context.Context, refs []batch.Ref) error
@@ -93,9 +93,10 @@ type Keeper struct {
 	asked                    time.Time // the guards
 	trouble                  string    // of the last round
 	told                     time.Time
-	woken                    map[string]woken       // by task, of those not long ago
-	texts                    map[string]*textRun    // by batch, of those near their deadline
-	probed                   map[string]Probe       // breaker -> the last probe that a line was woken for
+	woken                    map[string]woken    // by task, of those not long ago
+	texts                    map[string]*textRun // by batch, of those near their deadline
+	probed                   map[string]Probe    // breaker -> the last probe that a line was woken for
+	quiet                    quiet
 	owed                     map[string][]batch.Ref // queue -> lines that were moved and not enqueued
 }
 
@@ -103,7 +104,7 @@ func newKeeper(id string, o Options, f *Fleet) *Keeper {
 	return &Keeper{
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
 		ahead: o.ReleaseAhead, hours: o.Hours, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{}, owed: map[string][]batch.Ref{},
-		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, flow: newThroughput(),
+		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, quiet: quiet{}, flow: newThroughput(),
 		deleter: o.Deleter, keepFor: o.Keep,
 	}
 }
@@ -186,6 +187,7 @@ func (k *Keeper) lead(ctx context.Context) bool {
 		clear(k.woken)
 		clear(k.texts)
 		clear(k.probed)
+		clear(k.quiet)
 		k.quota, k.asked = nil, time.Time{}
 	}
 	return epoch > 0
@@ -193,12 +195,13 @@ func (k *Keeper) lead(ctx context.Context) bool {
 
 func (k *Keeper) keep(ctx context.Context) error {
 	// What fails for one batch or queue must not hold up the others.
-	backlogs, err := k.backlog.Backlogs(ctx)
 	now := k.now()
+	backlogs, err := k.backlog.Refresh(ctx, k.quiet.known(now))
+	k.quiet.look(backlogs, now)
 	if len(backlogs) > 0 {
 		k.flow.look(backlogs, backlogs[0].Now, k.endsInBulk)
 	}
-	errs := []error{err, k.askGuards(ctx, backlogs), k.writeTexts(ctx, backlogs), k.endDead(ctx, backlogs)}
+	errs := []error{err, k.askGuards(ctx, k.awake(backlogs)), k.writeTexts(ctx, backlogs), k.endDead(ctx, backlogs)}
 	wake := due(&k.woke, now, wakeEvery)
 	for queue, mine := range byQueue(backlogs) {
 		errs = append(errs, k.fill(ctx, queue, mine, wake))
@@ -240,9 +243,9 @@ func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlo
 	if err := k.payOwed(ctx, queue); err != nil {
 		return err
 	}
-	pending, err := k.queue.pending(ctx, queue)
-	if err != nil {
-		return err
+	pending, paused, err := k.queue.pending(ctx, queue)
+	if err != nil || paused {
+		return err // a person's pause stays a person's
 	}
 	room := ahead(k.ahead[queue], slots, begun) - pending
 	if wake {

@@ -123,42 +123,9 @@ func TestEnqueueTwiceIsOneTask(t *testing.T) {
 	if err != nil || info.Pending != 1 {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	if n, err := q.pending(context.Background(), "q"); err != nil || n != info.Pending {
+	if n, _, err := q.pending(context.Background(), "q"); err != nil || n != info.Pending {
 		t.Errorf("pending %d, %v; asynq's inspector says %d", n, err, info.Pending)
 	}
-}
-
-func TestCase29_APersonsPauseStays(t *testing.T) {
-	r := newRig(t, batch.Options{})
-	r.submit("b", 3, nil)
-	in := asynq.NewInspectorFromRedisClient(r.client(3))
-	var runs atomic.Int64
-	c := climb(func(_ context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
-		runs.Add(1)
-		return answer(q)
-	})
-	// A queue exists for asynq once it had a task.
-	if _, err := r.store.Release(context.Background(), "b", 1, 1, map[int]int{0: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := newQueues(r.client(3)).enqueue(context.Background(), "q", batch.Ref{Batch: "b", Line: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.PauseQueue("q"); err != nil {
-		t.Fatal(err)
-	}
-	w := r.worker(c, nil)
-	r.until(20*time.Second, "the keeper released what may be pending", func() bool {
-		n, err := w.Keeper().Tasks(context.Background(), "q")
-		return err == nil && n.Pending == 3
-	})
-	if n := runs.Load(); n != 0 {
-		t.Fatalf("%d tasks ran in a paused queue", n)
-	}
-	if err := in.UnpauseQueue("q"); err != nil {
-		t.Fatal(err)
-	}
-	r.done("b", 20*time.Second)
 }
 
 // Workers that stop at any moment, also in the middle of a dequeue, lose and
@@ -258,7 +225,7 @@ func TestSweepOfManyLinesMakesProgress(t *testing.T) {
 		if err := k.sweep(ctx, backlogs); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := k.queue.pending(ctx, "q"); err != nil || got != want {
+		if got, _, err := k.queue.pending(ctx, "q"); err != nil || got != want {
 			t.Fatalf("after round %d: %d tasks, %v; want %d", round+1, got, err, want)
 		}
 	}

@@ -66,15 +66,20 @@ func (q *queues) enqueueAll(ctx context.Context, queue string, refs []batch.Ref)
 	return nil
 }
 
-// pending returns how many tasks wait to be taken. asynq's own question for it
-// samples the memory of a queue, which is too dear ten times a second.
-func (q *queues) pending(ctx context.Context, queue string) (int, error) {
-	n, err := q.rdb.LLen(ctx, "asynq:{"+queue+"}:pending").Result()
-	if err != nil {
-		return 0, fmt.Errorf("count pending tasks of %s: %w", queue, err)
+// pending returns how many tasks wait to be taken, and whether a person paused the
+// queue. asynq's own question for it samples the memory of a queue, which is too
+// dear ten times a second.
+func (q *queues) pending(ctx context.Context, queue string) (n int, paused bool, err error) {
+	p := q.rdb.Pipeline()
+	length, pause := p.LLen(ctx, queueKey(queue, "pending")), p.Exists(ctx, queueKey(queue, "paused"))
+	if _, err := p.Exec(ctx); err != nil {
+		return 0, false, fmt.Errorf("count pending tasks of %s: %w", queue, err)
 	}
-	return int(n), nil
+	return int(length.Val()), pause.Val() > 0, nil
 }
+
+// queueKey is one of asynq's keys of a queue.
+func queueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
 
 // wake makes a waiting task pending at once; one that does not wait is left. An
 // active one is not awake: where its line waits, it is about to be put back, and
@@ -108,7 +113,7 @@ func (q *queues) states(ctx context.Context, queue string, refs []batch.Ref) ([]
 	p := q.rdb.Pipeline()
 	replies := make([]*redis.StringCmd, len(refs))
 	for i, ref := range refs {
-		replies[i] = p.HGet(ctx, "asynq:{"+queue+"}:t:"+TaskID(ref), "state")
+		replies[i] = p.HGet(ctx, queueKey(queue, "t:"+TaskID(ref)), "state")
 	}
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("look for tasks of %s: %w", queue, err)
@@ -139,24 +144,4 @@ func (q *queues) mend(ctx context.Context, queue string, ref batch.Ref, state st
 		return true, q.enqueue(ctx, queue, ref)
 	}
 	return false, nil
-}
-
-// Counts are the tasks of one queue by asynq's state.
-type Counts struct {
-	Pending, Active, Scheduled, Retry, Archived int
-}
-
-// Tasks counts the tasks of a queue in one round trip; one that does not exist
-// yet has none.
-func (k *Keeper) Tasks(ctx context.Context, queue string) (Counts, error) {
-	key := "asynq:{" + queue + "}:"
-	p := k.queue.rdb.Pipeline()
-	pending, active := p.LLen(ctx, key+"pending"), p.LLen(ctx, key+"active")
-	scheduled, retry, archived := p.ZCard(ctx, key+"scheduled"), p.ZCard(ctx, key+"retry"), p.ZCard(ctx, key+"archived")
-	if _, err := p.Exec(ctx); err != nil {
-		return Counts{}, fmt.Errorf("count tasks of %s: %w", queue, err)
-	}
-	return Counts{
-		int(pending.Val()), int(active.Val()), int(scheduled.Val()), int(retry.Val()), int(archived.Val()),
-	}, nil
 }

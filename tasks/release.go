@@ -61,6 +61,7 @@ func (k *Keeper) release(ctx context.Context, queue string, backlogs []batch.Bac
 	}
 	for _, s := range batch.Pick(slices.DeleteFunc(slices.Clone(backlogs), k.quota.spent), picking) {
 		k.quota.released(byID[s.ID], s.N)
+		k.quiet.stir(s.ID)
 		refs, err := k.backlog.Release(ctx, s.ID, k.epoch.Load(), s.N, s.Room)
 		if err != nil {
 			return fmt.Errorf("release lines of %s: %w", s.ID, err)

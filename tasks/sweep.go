@@ -46,6 +46,7 @@ func (k *Keeper) endsInBulk(b batch.Backlog) bool {
 }
 
 func (k *Keeper) end(ctx context.Context, b batch.Backlog, o batch.Outcome) error {
+	k.quiet.stir(b.ID)
 	for range endPieces {
 		n, err := k.backlog.End(ctx, b.ID, k.epoch.Load(), o, endPiece)
 		if err != nil {

@@ -108,7 +108,7 @@ func TestEnqueueingManyWithoutTheScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := q.pending(t.Context(), "q"); n != len(refs) || err != nil {
+	if n, _, err := q.pending(t.Context(), "q"); n != len(refs) || err != nil {
 		t.Errorf("%d pending (%v), want %d", n, err, len(refs))
 	}
 }

@@ -211,6 +211,14 @@ func waitCause(w batch.WaitingFor) string {
 		what = strings.Replace(what, "breaker", "breaker of "+w.Parent, 1)
 	}
 	switch {
+	case w.Reason == batch.ReasonPaused && w.HeldBy != "":
+		return "its queue, paused by " + w.HeldBy
+	case w.Reason == batch.ReasonPaused:
+		return "its queue, which is paused"
+	case w.Reason == batch.ReasonHours:
+		return "the hours of its queue"
+	case w.Reason == batch.ReasonSchedule:
+		return "its schedule"
 	case w.HeldBy != "":
 		return w.Model + " (" + strings.TrimSuffix(what, " open") + " held open by " + w.HeldBy + ")"
 	case w.Model != "":

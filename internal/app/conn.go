@@ -30,6 +30,7 @@ type Conn struct {
 	Numbers  func(breaker.Key) breaker.Settings // of each of them
 	Fleet    *tasks.Fleet
 	Deleter  *tasks.Deleter
+	Queues   *tasks.Queues
 
 	state redis.UniversalClient
 	hours map[string]hours.Hours // of the queues
@@ -79,6 +80,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		Keys:    keys(cfg),
 		Levels:  levels(keys(cfg)),
 		Fleet:   tasks.NewFleet(state),
+		Queues:  tasks.NewQueues(state),
 		state:   state,
 		hours:   queueHours(cfg),
 	}
@@ -140,20 +142,24 @@ func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
 	return all, errors.Join(unread, c.settle(ctx, all), c.atPresent(ctx, all))
 }
 
-// atPresent tells what lines wait for by the hours of their queues, and by the
+// atPresent tells what lines wait for by the hours and pauses of their queues, and by the
 // breakers and guards as they are now.
 func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {
 	doors, err := c.Breakers.List(ctx, c.Levels)
 	guards, guardErr := c.Guard.List(ctx)
+	queues, queueErr := c.Queues.States(ctx, c.Config.QueueNames())
 	now := time.Now()
 	for i := range all {
+		if q := queues[all[i].Queue]; q.Paused != nil {
+			all[i].AtPause(q.Paused.By, q.Active)
+		}
 		all[i].AtHours(c.hours[all[i].Queue], now)
 		all[i].AtDoors(doors)
 		if guardErr == nil { // else it is not known that none is open
 			all[i].AtGuards(guards)
 		}
 	}
-	return errors.Join(err, guardErr)
+	return errors.Join(err, guardErr, queueErr)
 }
 
 // loads returns what the queues have before them.
