@@ -102,8 +102,11 @@ func TestRetry_ByCode(t *testing.T) {
 		codes []string
 		want  int64
 	}{
-		{[]string{CodeExpired}, 0}, {[]string{"ok"}, 0}, {[]string{string(provider.InvalidRequest), CodeLost}, 1},
-		{[]string{CodeRetriesExhausted}, 1}, {nil, 0},
+		{[]string{CodeExpired}, 0},
+		{[]string{"ok"}, 0},
+		{[]string{string(provider.InvalidRequest), CodeLost}, 1},
+		{[]string{CodeRetriesExhausted}, 1},
+		{nil, 0},
 	} {
 		if n, err := b.Retry(t.Context(), "b", Retry{Codes: c.codes}, nil); n != c.want || err != nil {
 			t.Errorf("%v: %d lines, %v, want %d", c.codes, n, err, c.want)
@@ -238,4 +241,3 @@ func TestUpdate(t *testing.T) {
 		t.Error(err)
 	}
 }
-
