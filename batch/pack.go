@@ -37,6 +37,9 @@ func Pack(ctx context.Context, r *Reader) (*Packed, error) {
 // Close removes what is kept.
 func (p *Packed) Close() { p.chunks.close() }
 
+// Bytes is about what it takes in Redis.
+func (p *Packed) Bytes() int64 { return p.chunks.size + int64(len(p.dictionary)) }
+
 // packing is the making of a Packed.
 type packing struct {
 	check  *check

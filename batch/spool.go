@@ -18,6 +18,7 @@ type spool struct {
 	memory bytes.Buffer
 	file   *os.File
 	out    *bufio.Writer // to file
+	size   int64         // bytes that were added
 }
 
 // add adds the string that the parts make.
@@ -26,6 +27,7 @@ func (s *spool) add(parts ...[]byte) error {
 	for _, p := range parts {
 		size += len(p)
 	}
+	s.size += int64(size)
 	if s.file == nil && s.memory.Len()+size > spoolMemory {
 		if err := s.open(); err != nil {
 			return err

@@ -84,7 +84,10 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	if d.ID == "" {
 		d.ID = newID(d.CreatedAt)
 	}
-	if err = p.admit(ctx, conn, &d, w.work); err == nil {
+	if err = conn.CheckRoom(ctx, content.Bytes()); err == nil {
+		err = p.admit(ctx, conn, &d, w.work)
+	}
+	if err == nil {
 		err = p.submit(ctx, conn, content, d)
 	}
 	if err != nil {
@@ -144,12 +147,16 @@ func (p *program) submit(ctx context.Context, conn *app.Conn, content *batch.Pac
 func (p *program) notSubmitted(ctx context.Context, err error, id, file string) error {
 	var same *batch.DuplicateError
 	var other *batch.ExistsError
+	var noRoom *app.NoRoomError
 	switch {
 	case errors.As(err, &same):
 		return cli.Refuse(fmt.Sprintf("--again submits it once more; `enqueue watch %s` follows the other", same.ID),
 			"the same content was submitted at %s, as batch %s", p.Time(same.At), same.ID)
 	case errors.As(err, &other):
 		return cli.Refuse("name another ID, or leave --id out", "%w", other)
+	case errors.As(err, &noRoom), errors.Is(err, app.ErrFull):
+		return cli.Refuse(fmt.Sprintf("raise maxmemory of Redis, or delete batches that are done (enqueue delete); then enqueue batch --id %s %s adds what is missing", id, file),
+			"%w; workers see nothing of the batch", err)
 	case errors.Is(err, batch.ErrExists):
 		return cli.Refuse("name another ID, or leave --id out", "%w", err)
 	case errors.Is(err, batch.ErrCancelled):

@@ -67,6 +67,11 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Worker {
+		if err := conn.checkServer(ctx, o.Logger); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
 	a := &App{opts: o, conn: conn, registry: reg}
 	if err := a.build(queues, watch); err != nil {
 		return nil, errors.Join(err, conn.Close())

@@ -92,13 +92,16 @@ func checkRedis(ctx context.Context, cfg *config.Config) []Finding {
 	}
 	defer conn.Close()
 	started := time.Now()
-	text, err := conn.Redis.State().Info(ctx).Result()
+	all, err := infoOf(ctx, conn.state)
 	if err != nil {
 		return []Finding{found(cfg.Redis.String(), Bad, oneLine(err))}
 	}
-	info := parseInfo(text)
 	answer := found(cfg.Redis.String(), Good, fmt.Sprintf("answers in %s", time.Since(started).Round(10*time.Microsecond)))
-	return []Finding{answer, redisVersion(info), redisPersistence(info), redisEviction(info)}
+	findings := []Finding{answer}
+	for _, info := range all {
+		findings = append(findings, redisVersion(info), redisPersistence(ctx, conn.state, info), redisEviction(info))
+	}
+	return findings
 }
 
 func redisVersion(info map[string]string) Finding {
@@ -119,17 +122,10 @@ func atLeast(version string, major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
-func redisPersistence(info map[string]string) Finding {
-	if info["aof_enabled"] == "1" {
-		return Finding{"redis", "persistence", Good, "append-only file"}
-	}
-	return Finding{"redis", "persistence", Warning, "no append-only file: a restart of Redis loses batches; set appendonly yes"}
-}
-
 func redisEviction(info map[string]string) Finding {
-	policy := info["maxmemory_policy"]
-	if policy == "noeviction" {
-		return Finding{"redis", "eviction", Good, policy}
+	policy := evicts(info)
+	if policy == "" {
+		return Finding{"redis", "eviction", Good, "none"}
 	}
 	return Finding{"redis", "eviction", Bad, fmt.Sprintf("maxmemory-policy is %q: Redis may throw batches away; set noeviction", policy)}
 }

@@ -58,6 +58,8 @@ func TestCheckLooksAtRedis(t *testing.T) {
 	}{
 		{"as it should be", []string{"--appendonly", "yes"}, Good, Good},
 		{"in memory", nil, Warning, Good},
+		{"snapshots alone", []string{"--save", "3600 1"}, Warning, Good},
+		{"a service that forbids CONFIG", []string{"--rename-command", "CONFIG", ""}, Warning, Good},
 		{"evicting", []string{"--maxmemory-policy", "allkeys-lru"}, Warning, Bad},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -100,6 +100,7 @@ func (r *Redis) Breaker() redis.UniversalClient {
 
 func (r *Redis) client(tweak func(*redis.UniversalOptions)) redis.UniversalClient {
 	c := r.open(tweak)
+	c.AddHook(fullHook{})
 	r.clients = append(r.clients, c)
 	return c
 }
