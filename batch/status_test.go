@@ -36,6 +36,43 @@ func TestWaitingFor(t *testing.T) {
 	}
 }
 
+// A process that comes later goes on where the batch stood: its counts, and a rate
+// of what ends now, not of before the pause. A retry alone takes counts back.
+func TestCase34_ProgressAfterAResumeAndARetry(t *testing.T) {
+	b := setup(t)
+	deadline := b.clock.t.Add(time.Hour)
+	b.submit(t, "b", jsonl(20), func(d *Description) { d.Deadline = deadline })
+	refs := b.release(t, "b", 20)
+	for i, ref := range refs[:12] {
+		b.end(t, ref, []Outcome{Succeeded, Failed}[i%2])
+	}
+	before := b.status(t, "b")
+	later := on(b.rdb)
+	later.clock.t = b.clock.t.Add(10 * time.Minute)
+	st := later.status(t, "b")
+	if st.Succeeded != 6 || st.Failed != 6 || st.CostUSD != before.CostUSD || st.Calls != before.Calls || st.RatePerMinute != 0 || st.ETA != nil {
+		t.Fatalf("after the pause: %+v", st)
+	}
+	later.end(t, refs[12], Succeeded)
+	later.end(t, refs[13], Succeeded)
+	later.clock.step(time.Minute)
+	if st = later.status(t, "b"); st.RatePerMinute != 2 || !st.ETA.Equal(later.clock.t.Add(3*time.Minute)) || !*st.OnTime {
+		t.Fatalf("two lines a minute, six to go: %+v, ETA %v", st, st.ETA)
+	}
+	for _, ref := range refs[14:] {
+		later.end(t, ref, Succeeded)
+	}
+	if st = later.status(t, "b"); st.State != Done || st.FinishedAt == nil {
+		t.Fatalf("%+v", st)
+	}
+	if _, err := later.Retry(t.Context(), "b", Retry{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if st = later.status(t, "b"); st.State != Running || st.FinishedAt != nil || st.Succeeded != 14 || st.Failed != 0 || st.Outstanding != 6 || st.ETA == nil {
+		t.Fatalf("after the retry: %+v", st)
+	}
+}
+
 // flood makes lines of a batch wait, as far as its status can tell.
 func flood(tb testing.TB, rdb redis.UniversalClient, id string, lines int) {
 	tb.Helper()
