@@ -28,7 +28,7 @@ func TestLinesOfEachEndpoint(t *testing.T) {
 		lineTo("/v1/responses", `{"prompt":{"id":"pmpt_1"},"background":false}`):   provider.Responses,
 	} {
 		l, err := parseLine([]byte(text))
-		if err != nil || l.Endpoint != endpoint || !strings.Contains(text, string(l.Body)) || l.Digest != LineDigest([]byte(text)) {
+		if err != nil || l.Endpoint != endpoint || !strings.Contains(text, string(l.Body)) {
 			t.Errorf("%s: %+v, %v", text, l, err)
 		}
 	}

@@ -168,7 +168,10 @@ func TestStatus_RateAndWaits(t *testing.T) {
 		must(t, b.Suspend(t.Context(), l, Progress{}, w))
 	}
 	st := b.status(t, "b")
-	want := []WaitingFor{{Model: "m2", Reason: "rate_limited", Until: until.Add(-time.Second)}, {Model: "m1", Reason: "breaker_open", Until: until}}
+	want := []WaitingFor{
+		{Model: "m2", Reason: "rate_limited", Until: until.Add(-time.Second), Lines: 1},
+		{Model: "m1", Reason: "breaker_open", Until: until, Lines: 3},
+	}
 	if diff := cmp.Diff(want, st.WaitingFor); diff != "" || st.State != Waiting {
 		t.Errorf("%s %s", st.State, diff)
 	}
