@@ -3,11 +3,7 @@ package batch
 import (
 	"bytes"
 	"fmt"
-	"regexp"
-	"strconv"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"nightshift/internal/redistest"
 )
@@ -31,21 +27,6 @@ func benchLines(n int) []byte {
 		b.WriteString(`"}],"max_tokens":500}}` + "\n")
 	}
 	return b.Bytes()
-}
-
-var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
-
-func memory(b *testing.B, rdb redis.UniversalClient) float64 {
-	b.Helper()
-	info, err := rdb.Info(b.Context(), "memory").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
-	n, err := strconv.ParseFloat(usedMemory.FindStringSubmatch(info)[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
 }
 
 // BenchmarkLine is the life of a line without a provider: its share of a
