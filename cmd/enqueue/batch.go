@@ -94,7 +94,7 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 		return p.notSubmitted(ctx, err, d.ID, file)
 	}
 	if n := content.Failed; n > 0 {
-		p.Warn("%s of %s no request, recorded as failed (`enqueue results %s --errors FILE` names them)", cli.Count(n, "line"), file, d.ID)
+		p.Warn("passed over %s of %s, recorded as failed (`enqueue results %s --errors FILE` says why)", cli.Count(n, "line"), file, d.ID)
 	}
 	fmt.Fprintln(p.Out, d.ID)
 	if f.wait {
