@@ -144,6 +144,7 @@ worker: {shutdown_timeout: 5s}
 `
 
 type fleetOptions struct {
+	redisURL              string // default: a redis-server of the fleet's own
 	rungs, output         string
 	concurrency, retries  int
 	cooldown, maxCooldown string
@@ -151,9 +152,13 @@ type fleetOptions struct {
 }
 
 func newFleet(t testing.TB, o fleetOptions, redisArgs ...string) *fleet {
-	f := &fleet{t: t, redis: redistest.Start(t, redisArgs...), up: newUpstream(t)}
+	f := &fleet{t: t, up: newUpstream(t)}
+	if o.redisURL == "" {
+		f.redis = redistest.Start(t, redisArgs...)
+		o.redisURL = f.redis.URL()
+	}
 	f.file = filepath.Join(t.TempDir(), "nightshift.yaml")
-	text := fmt.Sprintf(fleetConfig, f.redis.URL(), f.up.URL, f.up.URL, o.rungs, o.output, o.cache, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
+	text := fmt.Sprintf(fleetConfig, o.redisURL, f.up.URL, f.up.URL, o.rungs, o.output, o.cache, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
 	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
