@@ -24,12 +24,14 @@ type Watched struct {
 const masterName = "night"
 
 // StartWatched starts them with the same arguments for master and replica, and waits
-// until the sentinels know each other and the replica.
+// until the replica has what the master has and the sentinels know each other and it.
 func StartWatched(tb testing.TB, args ...string) *Watched {
 	tb.Helper()
+	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...) // else the replica is empty for 5 s
 	w := &Watched{Master: Start(tb, args...)}
 	host, port, _ := net.SplitHostPort(w.Master.Addr)
-	w.Replica = Start(tb, append([]string{"--replicaof", host, port, "--repl-diskless-sync-delay", "0"}, args...)...)
+	w.Replica = Start(tb, append([]string{"--replicaof", host, port}, args...)...)
+	w.awaitReplica(tb)
 	for range 3 {
 		w.sentinels = append(w.sentinels, startSentinel(tb, host, port))
 	}
@@ -38,6 +40,20 @@ func StartWatched(tb testing.TB, args ...string) *Watched {
 		w.await(tb, s, "num-other-sentinels", "2")
 	}
 	return w
+}
+
+// awaitReplica waits until the replica follows its master.
+func (w *Watched) awaitReplica(tb testing.TB) {
+	tb.Helper()
+	c := w.Replica.Client(tb)
+	var info string
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		info, _ = c.Info(context.Background(), "replication").Result()
+		if strings.Contains(info, "master_link_status:up") {
+			return
+		}
+	}
+	tb.Fatalf("the replica does not follow its master: %s", info)
 }
 
 func startSentinel(tb testing.TB, host, port string) *Server {
