@@ -182,29 +182,23 @@ func TestCase51_PaidInvalidThenDeferredThenKilled(t *testing.T) {
 // because what it asks of the batch fails: all run later, once each.
 func TestCase43_KilledBetweenDequeueAndBegin(t *testing.T) {
 	t.Parallel()
-	const n, ahead = 20, 3 // half the slots
-	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: 5, retries: 0, cooldown: "2s", maxCooldown: "16s"})
+	const n, slots = 20, 5
+	f := newFleet(t, fleetOptions{rungs: "{model: a/one}", concurrency: slots, retries: 0, cooldown: "2s", maxCooldown: "16s"})
 	f.submit("b", n)
 	ctx, rdb := context.Background(), f.conn.Redis.State()
-	const meta, aside, paused = "nightshift:{b:b}:meta", "nightshift:{b:b}:aside", "asynq:{q}:paused"
-	length := func(state string) int64 { return rdb.LLen(ctx, "asynq:{q}:"+state).Val() }
+	const leases = "nightshift:{b:b}:lease"
 	do := func(err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	do(rdb.Set(ctx, paused, 1, 0).Err())
+	do(rdb.Set(ctx, leases, "no leases", 0).Err())
 	first := f.start()
-	f.until(60*time.Second, "tasks are released", func() bool { return length("pending") == ahead })
-	do(rdb.Rename(ctx, meta, aside).Err())
-	do(rdb.Set(ctx, meta, "not a batch", 0).Err())
-	do(rdb.Del(ctx, paused).Err())
-	f.until(60*time.Second, "the tasks are taken", func() bool { return length("active") == ahead })
+	f.until(60*time.Second, "the tasks are taken", func() bool { return rdb.LLen(ctx, "asynq:{q}:active").Val() == slots })
 	kill(first)
-	if leases, err := rdb.Exists(ctx, "nightshift:{b:b}:lease").Result(); leases != 0 || err != nil {
-		t.Fatalf("a line was begun, %v", err)
+	if was, err := rdb.GetDel(ctx, leases).Result(); was != "no leases" || err != nil {
+		t.Fatalf("a line was begun: %q, %v", was, err)
 	}
-	do(rdb.Rename(ctx, aside, meta).Err())
 	f.start()
 	if s := f.done("b", 240*time.Second); s.Succeeded != n {
 		t.Errorf("status: %+v", s)
