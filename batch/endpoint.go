@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"nightshift/internal/jsonscan"
 	"nightshift/provider"
 )
 
@@ -57,7 +58,7 @@ func (n needs) check(f field) (found bool, err error) {
 	return f.name == "prompt" && n.respond && f.value[0] == '{', nil
 }
 
-func isList(v []byte) bool { return v[0] == '[' && v[skipSpace(v, 1)] != ']' }
+func isList(v []byte) bool { return v[0] == '[' && v[jsonscan.Space(v, 1)] != ']' }
 
 func isItems(v []byte) bool { return v[0] == '"' || isList(v) }
 
@@ -69,5 +70,5 @@ func isInput(v []byte) bool {
 	if v[0] == '"' {
 		return true
 	}
-	return strings.IndexByte(`"[-0123456789`, v[skipSpace(v, 1)]) >= 0
+	return strings.IndexByte(`"[-0123456789`, v[jsonscan.Space(v, 1)]) >= 0
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"nightshift/internal/jsonscan"
 )
 
 // field is one member of a JSON object, its value as it stands in the text.
@@ -20,22 +22,22 @@ type field struct {
 func fields(obj []byte) ([]field, error) {
 	out := make([]field, 0, 6)
 	var seen names
-	i := skipSpace(obj, 0) + 1 // the brace
+	i := jsonscan.Space(obj, 0) + 1 // the brace
 	for {
-		i = skipSpace(obj, i)
+		i = jsonscan.Space(obj, i)
 		if obj[i] == '}' {
 			return out, nil
 		}
 		if obj[i] == ',' {
-			i = skipSpace(obj, i+1)
+			i = jsonscan.Space(obj, i+1)
 		}
-		end := skipValue(obj, i)
+		end := jsonscan.Value(obj, i)
 		name, err := unquote(obj[i:end])
 		if err != nil {
 			return nil, fmt.Errorf("read a field's name: %w", err)
 		}
-		i = skipSpace(obj, skipSpace(obj, end)+1) // the colon
-		end = skipValue(obj, i)
+		i = jsonscan.Space(obj, jsonscan.Space(obj, end)+1) // the colon
+		end = jsonscan.Value(obj, i)
 		if seen.has(out, name) {
 			return nil, &fieldError{name, "it stands there twice"}
 		}
@@ -70,62 +72,6 @@ func (s *names) has(fields []field, name string) bool {
 type fieldError struct{ name, msg string }
 
 func (e *fieldError) Error() string { return e.name + ": " + e.msg }
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// skipValue returns the place behind the value that starts at i; the text must
-// be valid JSON.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for ; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-			if depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i // behind a number or a literal
-			}
-			depth--
-			if depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\n', '\r', ':':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return i
-}
-
-// skipString returns the place of the closing quote of the string at i.
-func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		i += n
-		escapes := 0
-		for b[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i
-		}
-	}
-	return i
-}
 
 // unquote returns the text of a JSON string, which must be valid UTF-8.
 func unquote(v []byte) (string, error) {

@@ -1,5 +1,7 @@
 package provider
 
+import "nightshift/internal/jsonscan"
+
 // MaxNesting is how deep the JSON of a request or an answer may nest. Both stand
 // inside of results, a few levels deeper, and the readers of those stop
 // somewhere, encoding/json at 10,000.
@@ -11,7 +13,7 @@ func TooDeep(b []byte) bool {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
-			i = closingQuote(b, i)
+			i = jsonscan.String(b, i)
 		case '{', '[':
 			if depth++; depth > MaxNesting {
 				return true

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"nightshift/internal/jsonscan"
 )
 
 var errNotObject = errors.New("the body is not a JSON object")
@@ -88,7 +90,7 @@ func (e edit) appendKey(out []byte, key string, raw []byte) []byte {
 	open := bytes.IndexByte(raw, '"')
 	out = append(out, raw[:open]...)
 	out = append(out, encodeString(name)...)
-	return append(out, raw[closingQuote(raw, open)+1:]...)
+	return append(out, raw[jsonscan.String(raw, open)+1:]...)
 }
 
 // ReplaceField returns a body with one field of its top level replaced by a
@@ -160,80 +162,28 @@ func (o object) missing(values map[string][]byte) []string {
 // scanObject finds the fields of a body's top level. It relies on json.Valid
 // for the grammar and only looks for where things begin and end.
 func scanObject(b []byte) (object, error) {
-	i := skipSpace(b, 0)
+	i := jsonscan.Space(b, 0)
 	if i == len(b) || b[i] != '{' || !json.Valid(b) {
 		return object{}, errNotObject
 	}
 	o := object{open: i + 1, tail: i + 1}
-	for i = skipSpace(b, o.open); b[i] != '}'; i = skipSpace(b, i) {
+	for i = jsonscan.Space(b, o.open); b[i] != '}'; i = jsonscan.Space(b, i) {
 		m := member{lead: o.open}
 		if b[i] == ',' {
 			o.members[len(o.members)-1].sep = i
 			m.lead = i + 1
-			i = skipSpace(b, i+1)
+			i = jsonscan.Space(b, i+1)
 		}
-		over := skipValue(b, i)
+		over := jsonscan.Value(b, i)
 		if err := json.Unmarshal(b[i:over], &m.key); err != nil {
 			return object{}, fmt.Errorf("read a key: %w", err)
 		}
-		m.value = skipSpace(b, skipSpace(b, over)+1)
-		m.end = skipValue(b, m.value)
+		m.value = jsonscan.Space(b, jsonscan.Space(b, over)+1)
+		m.end = jsonscan.Value(b, m.value)
 		m.sep = m.end
 		o.members = append(o.members, m)
 		o.tail = m.end
 		i = m.end
 	}
 	return o, nil
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// skipValue returns the end of the valid JSON value that begins at i.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for ; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			i = closingQuote(b, i)
-		case c == '{' || c == '[':
-			depth++
-			continue
-		case c == '}' || c == ']':
-			depth--
-		case depth > 0 || !endsScalar(b, i+1):
-			continue
-		}
-		if depth == 0 {
-			return i + 1
-		}
-	}
-	return i
-}
-
-func closingQuote(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		i += n
-		escapes := 0
-		for b[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i
-		}
-	}
-	return i
-}
-
-// endsScalar says that a number or a word that was read so far ends before i.
-func endsScalar(b []byte, i int) bool {
-	return i == len(b) || bytes.IndexByte([]byte(",}] \t\r\n"), b[i]) >= 0
 }

@@ -1,21 +1,25 @@
 package provider
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"nightshift/internal/jsonscan"
+)
 
 // eachMember calls f for the members of a valid JSON object, in order; of
 // anything else for none. The slices are parts of b.
 func eachMember(b []byte, f func(key, value []byte)) {
-	i := skipSpace(b, 0)
+	i := jsonscan.Space(b, 0)
 	if i == len(b) || b[i] != '{' {
 		return
 	}
-	for i = skipSpace(b, i+1); b[i] != '}'; i = skipSpace(b, i) {
+	for i = jsonscan.Space(b, i+1); b[i] != '}'; i = jsonscan.Space(b, i) {
 		if b[i] == ',' {
-			i = skipSpace(b, i+1)
+			i = jsonscan.Space(b, i+1)
 		}
-		over := skipValue(b, i)
-		value := skipSpace(b, skipSpace(b, over)+1)
-		end := skipValue(b, value)
+		over := jsonscan.Value(b, i)
+		value := jsonscan.Space(b, jsonscan.Space(b, over)+1)
+		end := jsonscan.Value(b, value)
 		f(plainKey(b[i:over]), b[value:end])
 		i = end
 	}
@@ -23,15 +27,15 @@ func eachMember(b []byte, f func(key, value []byte)) {
 
 // eachElement calls f for the elements of a valid JSON array, likewise.
 func eachElement(b []byte, f func(value []byte)) {
-	i := skipSpace(b, 0)
+	i := jsonscan.Space(b, 0)
 	if i == len(b) || b[i] != '[' {
 		return
 	}
-	for i = skipSpace(b, i+1); b[i] != ']'; i = skipSpace(b, i) {
+	for i = jsonscan.Space(b, i+1); b[i] != ']'; i = jsonscan.Space(b, i) {
 		if b[i] == ',' {
-			i = skipSpace(b, i+1)
+			i = jsonscan.Space(b, i+1)
 		}
-		end := skipValue(b, i)
+		end := jsonscan.Value(b, i)
 		f(b[i:end])
 		i = end
 	}

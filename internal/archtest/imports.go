@@ -31,6 +31,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/standby":    {by: []string{"breaker", "limit", "ladder", "internal/app"}},
 	"internal/notify":     {by: []string{"tasks", "internal/app", "cmd/enqueue"}, imports: []string{"provider"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},
+	"internal/jsonscan":   {by: []string{"provider", "batch"}},
 	"internal/hours":      {by: []string{"config", "batch", "tasks", "internal/app", "cmd/worker", "cmd/enqueue"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
