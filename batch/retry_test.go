@@ -220,6 +220,27 @@ func TestSettle_EndsOnlyWhatIsOver(t *testing.T) {
 	}
 }
 
+// Calls of a stalled attempt are booked as waste though its line was retried and
+// begun anew since.
+func TestRetry_LateCallsOfBeforeAreBooked(t *testing.T) {
+	b := setup(t)
+	stalled, _ := one(t, b, "stalled")
+	must(t, b.Checkpoint(t.Context(), stalled, paid("a1")))
+	b.clock.step(time.Minute)
+	got := b.begin(t, stalled.Ref, "second", Granted)
+	p := paid("a1", "b1")
+	must(t, b.Finish(t.Context(), Lease{stalled.Ref, "second"}, p, Failed, answer(got.Line, p)))
+	again := b.retry(t, "one")[0]
+	b.begin(t, again, "third", Granted)
+	late := paid("a1", "a2", "a3")
+	fenced(t, b.Finish(t.Context(), stalled, late, Failed, answer(got.Line, late)))
+	p = paid("c1")
+	must(t, b.Finish(t.Context(), Lease{again, "third"}, p, Succeeded, answer(got.Line, p)))
+	if st := b.status(t, "one"); st.Succeeded != 1 || st.Calls != 5 || st.CostUSD != 5000 || st.WastedUSD != 2000 {
+		t.Errorf("%+v", st)
+	}
+}
+
 func TestUpdate(t *testing.T) {
 	b := setup(t)
 	b.submit(t, "b", jsonl(1), func(d *Description) { d.NotBefore = b.clock.t.Add(time.Hour) })
