@@ -1,7 +1,10 @@
 package batch
 
 import (
+	"fmt"
 	"slices"
+	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -79,4 +82,32 @@ func (m *machine) finishing(t *rapid.T) (msg message, ok bool) {
 			expect(t, same(endOf("finish", lease, answer), m.m.finish(lease.Ref, lease.Token, calls, deferrals, o, codeOf(r), r.Nightshift)))
 		},
 	}, true
+}
+
+// What a begin ends does not count as outstanding for those that follow it in the
+// same script.
+func TestTogether_ALostLineIsNotOutstanding(t *testing.T) {
+	b := setup(t)
+	b.submit(t, "b", jsonl(3))
+	refs := b.release(t, "b", 2)
+	for i := range maxCrashes {
+		b.begin(t, refs[0], fmt.Sprint("dead", i), Granted)
+		b.clock.step(time.Hour)
+	}
+	var p convoy.Party
+	var answers []func() (Begun, error)
+	for _, ref := range refs {
+		q, done := b.beginning(ref, "t")
+		defer done()
+		a := p.Add(q.call)
+		answers = append(answers, func() (Begun, error) { return b.begun(t.Context(), q, a) })
+	}
+	b.begins.Send(t.Context(), &p)
+	lost, err := answers[0]()
+	must(t, err)
+	granted, err := answers[1]()
+	must(t, err)
+	if lost.Verdict != Lost || granted.Verdict != Granted || granted.Outstanding != 2 {
+		t.Errorf("verdicts %d and %d, %d outstanding", lost.Verdict, granted.Verdict, granted.Outstanding)
+	}
 }
