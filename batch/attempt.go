@@ -168,7 +168,7 @@ func (s *Redis) Suspend(ctx context.Context, l Lease, p Progress, w Wait, riders
 		}
 	}
 	return s.attempt(ctx, "suspend", s.scripts.suspend, l, riders,
-		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals, body, waits)
+		l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals, body, waits, w.Reason)
 }
 
 // Finish writes the record, once. Succeeded is accepted from every attempt of

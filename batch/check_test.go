@@ -35,6 +35,19 @@ func (m *machine) check(t *rapid.T) {
 	if diff := cmp.Diff(m.m.by, st.AnsweredBy); diff != "" {
 		t.Fatal("answered by: " + diff)
 	}
+	endedAs := map[string]int64{}
+	for _, l := range m.m.lines {
+		if l.outcome != "" && l.outcome != Succeeded {
+			endedAs[l.failedAs]++
+		}
+	}
+	maps.DeleteFunc(st.EndedAs, func(_ string, n int64) bool { return n == 0 }) // all of them were taken back
+	if diff := cmp.Diff(endedAs, st.EndedAs); diff != "" {
+		t.Fatal("ended as: " + diff)
+	}
+	if why := st.DeferredFor["breaker_open"]; why > deferrals || len(st.DeferredFor) > 1 {
+		t.Fatalf("deferred for %v, %d deferrals", st.DeferredFor, deferrals)
+	}
 	if deadline := timePtr(m.m.deadline); (st.Deadline == nil) != (deadline == nil) || deadline != nil && !st.Deadline.Equal(*deadline) {
 		t.Fatalf("deadline %v, want %v", st.Deadline, deadline)
 	}

@@ -19,7 +19,7 @@ type scripts struct {
 	cancel, retry, update, delete             *redis.Script // people
 	undone, answer                            *redis.Script // the keeper's texts
 	notice, told, due                         *redis.Script // telling of the end
-	unclaim                                   *redis.Script
+	unclaim, recent                           *redis.Script
 }
 
 func loadScripts() scripts {
@@ -29,8 +29,8 @@ func loadScripts() scripts {
 		finish: script("finish"), renew: script("renew"),
 		release: script("release"), touch: script("touch"), end: script("end"),
 		cancel: script("cancel"), retry: script("retry"), update: script("update"), delete: script("delete"),
-		unclaim: load("unclaim"),
-		undone:  script("undone"), answer: script("answer"),
+		unclaim: load("unclaim"), recent: script("recent"),
+		undone: script("undone"), answer: script("answer"),
 		notice: script("notice"), told: script("told"), due: load("due"),
 	}
 }

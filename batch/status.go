@@ -70,12 +70,13 @@ func (m state) byClass(prefix string) map[int]int64 {
 	return out
 }
 
-// byModel returns how many lines each model answered.
-func (m state) byModel() map[string]int64 {
+// counts returns the counters with a prefix by what comes after it: by: the model
+// that answered, err: the code of a line's end, why: the reason of a deferral.
+func (m state) counts(prefix string) map[string]int64 {
 	out := map[string]int64{}
 	for f := range m {
-		if model, ok := strings.CutPrefix(f, "by:"); ok {
-			out[model] = m.int(f)
+		if what, ok := strings.CutPrefix(f, prefix); ok {
+			out[what] = m.int(f)
 		}
 	}
 	return out
@@ -203,7 +204,7 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 		Calls: m.int("calls"), Deferrals: m.int("deferrals"),
 		CostUSD: provider.USD(m.int("cost")), WastedUSD: provider.USD(m.int("wasted")),
 		CreatedAt: fromMS(m.int("created")), Deadline: timePtr(d.Deadline), FinishedAt: timePtr(fromMS(m.int("finished_at"))),
-		AnsweredBy: m.byModel(), Forecast: d.Forecast, Allowance: d.Allowance, AllowedBy: d.AllowedBy,
+		AnsweredBy: m.counts("by:"), EndedAs: m.counts("err:"), DeferredFor: m.counts("why:"), Forecast: d.Forecast, Allowance: d.Allowance, AllowedBy: d.AllowedBy,
 		Notify: m.notified(d.Notify),
 	}
 	if d.Budget > 0 {

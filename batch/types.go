@@ -245,6 +245,11 @@ type Status struct {
 	// key; nightshift/text stands for all texts. An answer of the cache counts for
 	// the model that gave it first.
 	AnsweredBy map[string]int64 `json:"answered_by"`
+	// EndedAs is how many of the failed, expired and cancelled lines have each code;
+	// "-" stands for none. DeferredFor is how many deferrals had each reason. Both have
+	// names of a fixed set alone. They are for pages.
+	EndedAs     map[string]int64 `json:"-"`
+	DeferredFor map[string]int64 `json:"-"`
 	// NotBefore is when its first line may begin; absent: at once.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 	// Priority goes before all else among the batches of its queue.

@@ -218,6 +218,7 @@ type Status struct {
 	Cooldown    time.Duration // the next, when it opens or reopens
 	Failures    int           // in the ring
 	Results     int           // in the ring
+	Ring        []bool        // its results, the oldest first; true: failed
 	Window      int
 	Judged      int          // of the model's last answers, at most 50; see [Outputs]
 	Invalid     int          // of those

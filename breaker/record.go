@@ -229,6 +229,9 @@ func (r Record) status(key Key, now int64, s Settings) Status {
 	}
 	st.Failures, _ = r.failures()
 	st.Results = len(r.Ring)
+	for _, res := range r.Ring {
+		st.Ring = append(st.Ring, res.Failed)
+	}
 	st.Judged, st.Invalid = r.Outputs.Judged, r.Outputs.Invalid()
 	for _, c := range r.History {
 		st.Transitions = append(st.Transitions, c.transition(key))

@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -203,7 +204,7 @@ func TestLifeOfABreaker(t *testing.T) {
 			b.Errorf("rejected for %s, want the cooldown and a lease", open.RetryAfter)
 		}
 		st := b.status()
-		if st.Failures != 11 || st.Results != 11 || st.Window != 20 || st.Cooldown != time.Minute || !st.Until.Equal(open.Until) {
+		if st.Failures != 11 || st.Results != 11 || len(st.Ring) != 11 || slices.Contains(st.Ring, false) || st.Window != 20 || st.Cooldown != time.Minute || !st.Until.Equal(open.Until) {
 			b.Errorf("status of the open breaker: %+v", st)
 		}
 		b.pass(30 * time.Second)

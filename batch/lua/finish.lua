@@ -80,6 +80,7 @@ local function quick(c)
   count('cached', c.cached)
   if c.outcome == 's' and c.model ~= '' then count('by:' .. c.model, 1) end
   count(COUNTERS[c.outcome], 1)
+  if c.outcome ~= 's' then count('err:' .. c.code, 1) end
   if moves_on(c.outcome, c.code) then rated = rated + 1 end
   return 1
 end

@@ -11,7 +11,9 @@
 --          (chunk and line last released), classes, def:<class> (out lines that
 --          wait), succeeded failed expired cancelled degraded cached calls
 --          deferrals cost wasted (nano-dollars), by:<model> (of succeeded, the
---          lines that it answered); of telling of the end notify_end (the
+--          lines that it answered), err:<code> (of failed expired cancelled, the
+--          lines that ended so; without a code, as '-'), why:<reason> (of deferrals,
+--          what was waited for); of telling of the end notify_end (the
 --          finished_at that the others are about), notify_tries, notify_first and
 --          notify_next (ms; none: it is over), notify_told (ms), notify_error; retried
 --          (lines taken back, ever)
@@ -206,10 +208,12 @@ local function keep_mark(line, holder, first)
   if first then save_marks(line, marks_of(line, holder, first)) end
 end
 
--- store_progress replaces the line's progress by that of the lease's holder.
-local function store_progress(line, calls, cost, deferrals, body, first)
-  local before = progress_of(line, first)
-  if deferrals > before.deferrals then incr('deferrals', deferrals - before.deferrals) end
+-- store_progress replaces the line's progress by that of the lease's holder. Of
+-- deferrals that are new it counts the reason too, where there is one.
+local function store_progress(line, calls, cost, deferrals, body, first, reason)
+  local more = deferrals - progress_of(line, first).deferrals
+  if more > 0 then incr('deferrals', more) end
+  if more > 0 and reason then incr('why:' .. reason, more) end
   redis.call('HSET', prog, line, num(calls) .. ' ' .. num(cost) .. ' ' .. num(deferrals) .. '\n' .. body)
 end
 
@@ -257,6 +261,7 @@ local function end_line(line, gen, class, outcome, token, code, body, now, bare)
   redis.call('HSET', rec, line, record(outcome, gen, now, token, code, body))
   redis.call('RPUSH', log, log_entry(line, gen))
   incr(COUNTERS[outcome], 1)
+  if outcome ~= 's' then incr('err:' .. code, 1) end
   redis.call('HDEL', out, line)
   redis.call('HDEL', lease, line)
   if not bare then

@@ -28,4 +28,5 @@ for i = classes_end + 1, #ARGV, 2 do
   redis.call('RPUSH', log, ARGV[i])
 end
 incr('failed', (#ARGV - classes_end) / 2)
+incr('err:invalid_request', (#ARGV - classes_end) / 2)
 return 1

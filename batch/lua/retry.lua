@@ -19,14 +19,15 @@ for i = 6, #ARGV do
   wanted[ARGV[i]] = true
 end
 
--- failed_as returns the outcome of a line's end where that is to be retried.
+-- failed_as returns the outcome and the code of a line's end where that is to be
+-- retried.
 local function failed_as(line, gen)
   local r = redis.call('HGET', rec, line)
   local outcome, g, token, code = string.match(r, '^(%a) (%d+) %d+ (%S+) (%S+)\n')
   if g ~= gen or outcome ~= 'f' and outcome ~= 'x' then return nil end
   if token == '-' and code == 'invalid_request' then return nil end
   if wanted and not wanted[code] then return nil end
-  return outcome
+  return outcome, code
 end
 
 -- place_of returns the chunk and the class of a line.
@@ -50,12 +51,14 @@ for _, entry in ipairs(n > 0 and redis.call('LRANGE', log, offset, offset + n - 
   size = size + length
   if looked > 0 and size > bytes then break end
   looked = looked + 1
-  local outcome = length > 0 and failed_as(line, gen)
+  local outcome, code
+  if length > 0 then outcome, code = failed_as(line, gen) end
   if outcome then
     local chunk, class = place_of(line)
     redis.call('HDEL', rec, line)
     redis.call('ZADD', again .. class, line, line .. ' ' .. num(tonumber(gen) + 1) .. ' ' .. chunk)
     count(COUNTERS[outcome], -1)
+    count('err:' .. code, -1)
     count('w:' .. class, 1)
     count('retried', 1)
   end

@@ -1,5 +1,6 @@
 -- Frees the lease of an attempt and puts the line back to waiting.
--- ARGV: line, generation, token, calls, cost, deferrals, progress, wait ('': for nothing)
+-- ARGV: line, generation, token, calls, cost, deferrals, progress, wait ('': for nothing),
+--       reason of it, of a fixed set
 -- Returns 1 done, 2 fenced
 local line, gen, token = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local calls, cost, deferrals, body = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -16,7 +17,7 @@ end
 local list = marks_of(line, holder, first)
 local m = find_mark(list, token)
 book(m, calls, cost, false)
-store_progress(line, calls, cost, deferrals, body, first)
+store_progress(line, calls, cost, deferrals, body, first, ARGV[9] ~= '' and ARGV[9])
 m.ended = true
 save_marks(line, list)
 hold(line, token, 0)
