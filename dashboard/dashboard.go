@@ -15,6 +15,7 @@ import (
 
 	"nightshift/batch"
 	"nightshift/breaker"
+	"nightshift/dashboard/internal/door"
 )
 
 //go:embed templates static
@@ -48,6 +49,15 @@ type Options struct {
 	Redis asynq.RedisConnOpt
 	// DecodeTask reads the reference in a task's payload.
 	DecodeTask func(payload []byte) (batch.Ref, error)
+	// Addr is where it will listen, "host:port"; empty: on loopback. An address that
+	// others can reach needs a Token.
+	Addr string
+	// Token is what people log in with; empty: everyone is let in.
+	Token string
+	// BasePath is the path under which it is served, e.g. /nightshift; empty: /.
+	BasePath string
+	// QueuesWrite lets the pages under /queues change something.
+	QueuesWrite bool
 	// ShowContent lets /queues show requests and results, not only references.
 	ShowContent bool
 	// Rehearsal says on the page that the built-in simulator answers.
@@ -97,6 +107,7 @@ func (o Options) validate() error {
 // Dashboard serves the web page. It is safe for concurrent use.
 type Dashboard struct {
 	opts    Options
+	door    *door.Door
 	page    *template.Template
 	queues  *asynqmon.HTTPHandler
 	handler http.Handler
@@ -108,13 +119,16 @@ func New(opts Options) (*Dashboard, error) {
 		return nil, err
 	}
 	d := &Dashboard{opts: opts.withDefaults()}
+	if err := d.makeDoor(); err != nil {
+		return nil, err
+	}
 	page, err := template.New("page.html").Funcs(d.funcs()).ParseFS(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse dashboard templates: %w", err)
 	}
 	d.page = page
 	d.queues = newQueues(d.opts)
-	console, err := newConsole(d.queues)
+	console, err := newConsole(d.queues, d.door, d.opts.QueuesWrite)
 	if err != nil {
 		return nil, errors.Join(err, d.queues.Close())
 	}
@@ -122,7 +136,7 @@ func New(opts Options) (*Dashboard, error) {
 	mux.HandleFunc("/{$}", d.servePage)
 	mux.HandleFunc("/static/{name}", serveStatic)
 	mux.Handle(queuesRoot+"/", console)
-	d.handler = guard(mux)
+	d.handler = d.door.Protect(mux)
 	return d, nil
 }
 

@@ -3,12 +3,10 @@
 //
 //	GET /            batches and breakers, rendered here, needs no JavaScript
 //	GET /static/…    its style sheet, icon and the script that refreshes it
-//	GET /queues/…    asynqmon, read-only; payloads are shown as the lines they name
+//	GET /queues/…    asynqmon; payloads are shown as the lines they name
 //
-// Every request passes the same door first (security.go): security headers, a
-// Host header that names this machine, and GET or HEAD. Nothing here changes
-// anything. Whoever listens checks the address with [CheckAddr]: it is loopback
-// only, since there is no token yet.
+// Every request passes the door of dashboard/internal/door first, which says who
+// may see the pages and who may change something.
 //
 // On failure: when Redis does not answer, the page comes all the same with
 // status 503 and says which part is missing; the cause is logged.

@@ -13,6 +13,7 @@ import (
 // funcs are the functions of the templates.
 func (d *Dashboard) funcs() template.FuncMap {
 	return template.FuncMap{
+		"path":     d.door.Path,
 		"when":     d.when,
 		"relative": relative,
 		"count":    count,

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynqmon"
+
+	"nightshift/dashboard/internal/door"
 )
 
 // queuesRoot is the path of asynqmon.
@@ -26,11 +28,11 @@ const maxPageSize = 200
 func newQueues(o Options) *asynqmon.HTTPHandler {
 	f := &formatter{batches: o.Batches, decode: o.DecodeTask, show: o.ShowContent, now: o.Now, log: o.Logger}
 	return asynqmon.New(asynqmon.Options{
-		RootPath:         queuesRoot,
+		RootPath:         o.BasePath + queuesRoot,
 		RedisConnOpt:     o.Redis,
 		PayloadFormatter: f,
 		ResultFormatter:  f,
-		ReadOnly:         true,
+		ReadOnly:         !o.QueuesWrite,
 	})
 }
 
@@ -38,13 +40,15 @@ func newQueues(o Options) *asynqmon.HTTPHandler {
 // policy that holds it to that, and a bound on the size of its pages.
 type console struct {
 	next   http.Handler
+	door   *door.Door
+	write  bool   // changes are let through
 	index  []byte // its page, without the links to other hosts
 	policy string
 }
 
 // newConsole renders asynqmon's page once and wraps it.
-func newConsole(next http.Handler) (*console, error) {
-	r, err := http.NewRequest(http.MethodGet, queuesRoot+"/", nil)
+func newConsole(next http.Handler, d *door.Door, write bool) (*console, error) {
+	r, err := http.NewRequest(http.MethodGet, d.Path(queuesRoot+"/"), nil)
 	if err != nil {
 		return nil, fmt.Errorf("render page of queue console: %w", err)
 	}
@@ -58,7 +62,7 @@ func newConsole(next http.Handler) (*console, error) {
 	if len(scripts) == 0 {
 		return nil, errors.New("render page of queue console: it has no script")
 	}
-	return &console{next: next, index: index, policy: consolePolicy(scripts)}, nil
+	return &console{next: next, door: d, write: write, index: index, policy: consolePolicy(scripts)}, nil
 }
 
 // capture keeps a response in memory.
@@ -94,16 +98,34 @@ func consolePolicy(scripts [][][]byte) string {
 func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", c.policy)
 	path := strings.TrimPrefix(r.URL.Path, queuesRoot)
+	if !c.write && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "the queues are read-only here: dashboard.queues is read", http.StatusMethodNotAllowed)
+		return
+	}
 	switch {
 	case path == "/api/metrics":
 		// It would ask a Prometheus server; none is configured.
 		http.NotFound(w, r)
 	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/static/"), rootAsset.MatchString(path):
-		c.next.ServeHTTP(w, capPageSize(r))
+		c.next.ServeHTTP(w, c.rooted(capPageSize(r)))
 	default: // any other path is a view of the page
+		c.door.GiveToken(w, r, queuesRoot)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.index))
 	}
+}
+
+// rooted puts the base path back, from which asynqmon's routes start.
+func (c *console) rooted(r *http.Request) *http.Request {
+	out := *r
+	u := *r.URL
+	u.Path = c.door.Path(u.Path)
+	if u.RawPath != "" {
+		u.RawPath = c.door.Path(u.RawPath)
+	}
+	out.URL = &u
+	return &out
 }
 
 // rootAsset matches the files beside asynqmon's page, e.g. /favicon.ico.

@@ -112,7 +112,7 @@ func TestQueuesAreReadOnly(t *testing.T) {
 		{"POST", "/queues/api/queues/overnight/pending_tasks:archive_all"},
 		{"DELETE", "/queues/api/queues/overnight/pending_tasks:delete_all"},
 	} {
-		if got := b.do(t, r.method, r.path, ""); got.status != http.StatusMethodNotAllowed {
+		if got := b.change(t, r.method, r.path, b.queuesToken(t)); got.status != http.StatusMethodNotAllowed {
 			t.Errorf("%s %s: status %d", r.method, r.path, got.status)
 		}
 	}
@@ -123,6 +123,18 @@ func TestQueuesAreReadOnly(t *testing.T) {
 	if info.Paused || info.Pending != 1 {
 		t.Errorf("the queue was changed: paused %t, pending %d", info.Paused, info.Pending)
 	}
+}
+
+// queuesToken returns the CSRF token that asynqmon's page is given.
+func (b *bundle) queuesToken(t *testing.T) string {
+	t.Helper()
+	for _, c := range (&http.Response{Header: b.get(t, "/queues/").header}).Cookies() {
+		if c.Name == "XSRF-TOKEN" {
+			return c.Value
+		}
+	}
+	t.Fatal("the page is given no token")
+	return ""
 }
 
 func TestQueuesPageNamesNoOtherHost(t *testing.T) {

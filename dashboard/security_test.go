@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hibiken/asynq"
+
 	"nightshift/dashboard"
 )
 
@@ -27,14 +29,20 @@ func TestHostMustBeLoopback(t *testing.T) {
 	}
 }
 
-func TestOnlyReading(t *testing.T) {
+// Whoever is let in still changes nothing without the token of a page.
+func TestChangesNeedATokenOfThePage(t *testing.T) {
 	b := setup(t, nil)
-	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 		for _, path := range []string{"/", "/queues/", "/queues/api/queues/overnight:pause", "/nowhere"} {
-			got := b.do(t, method, path, "")
-			if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != "GET, HEAD" {
-				t.Errorf("%s %s: status %d, Allow %q", method, path, got.status, got.header.Get("Allow"))
+			if got := b.do(t, method, path, ""); got.status != http.StatusForbidden {
+				t.Errorf("%s %s: status %d", method, path, got.status)
 			}
+		}
+	}
+	for _, method := range []string{"OPTIONS", "TRACE", "BREW"} {
+		got := b.do(t, method, "/", "")
+		if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") == "" {
+			t.Errorf("%s: status %d, Allow %q", method, got.status, got.header.Get("Allow"))
 		}
 	}
 	if got := b.do(t, http.MethodHead, "/", ""); got.status != http.StatusOK || got.body != "" {
@@ -50,7 +58,7 @@ func TestSecurityHeaders(t *testing.T) {
 			h := b.do(t, http.MethodGet, path, host).header
 			for name, want := range map[string]string{
 				"X-Content-Type-Options": "nosniff",
-				"Referrer-Policy":        "no-referrer",
+				"Referrer-Policy":        "same-origin",
 				"X-Frame-Options":        "DENY",
 				"Cache-Control":          "no-store",
 			} {
@@ -67,7 +75,7 @@ func TestSecurityHeaders(t *testing.T) {
 // running what an answer of a model smuggles in, and from being framed.
 func checkPolicy(t *testing.T, path, policy string) {
 	t.Helper()
-	wantAll(t, policy, "default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "connect-src 'self'")
+	wantAll(t, policy, "default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "connect-src 'self'")
 	if strings.Contains(policy, "http:") || strings.Contains(policy, "https:") || strings.Contains(policy, "*") {
 		t.Errorf("%s: the policy allows another host: %s", path, policy)
 	}
@@ -78,25 +86,42 @@ func checkPolicy(t *testing.T, path, policy string) {
 	}
 }
 
-func TestCheckAddr(t *testing.T) {
+func TestAddressesThatNeedAToken(t *testing.T) {
+	make := func(addr, token string) error {
+		d, err := dashboard.New(dashboard.Options{
+			Batches: &fakeBatches{}, Breakers: &fakeBreakers{}, Guards: &fakeGuards{},
+			Redis: asynq.RedisClientOpt{Addr: "127.0.0.1:1"}, DecodeTask: decodeTask, Addr: addr, Token: token,
+		})
+		if err != nil {
+			return err
+		}
+		return d.Close()
+	}
 	for _, addr := range []string{"127.0.0.1:8080", "127.1.2.3:0", "localhost:8080", "Localhost:1", "[::1]:65535"} {
-		if err := dashboard.CheckAddr(addr); err != nil {
+		if err := make(addr, ""); err != nil {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
 	for addr, want := range map[string]string{
-		":8080":              "only a loopback address",
-		"0.0.0.0:8080":       "only a loopback address",
-		"[::]:8080":          "use 127.0.0.1:8080",
-		"192.168.0.7:80":     "only a loopback address",
-		"dashboard.local:80": "only a loopback address",
-		"127.0.0.1":          "missing port",
-		"127.0.0.1:99999":    "is not a number from 0 to 65535",
-		"127.0.0.1:http":     "is not a number from 0 to 65535",
-		"":                   "missing port",
+		":8080":              "dashboard.token_env",
+		"0.0.0.0:8080":       "dashboard.token_env",
+		"[::]:8080":          "write 127.0.0.1:8080",
+		"192.168.0.7:80":     "dashboard.token_env",
+		"dashboard.local:80": "dashboard.token_env",
 	} {
-		err := dashboard.CheckAddr(addr)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err := make(addr, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q without a token: error %v, want one with %q", addr, err, want)
+		}
+		if err := make(addr, "0123456789abcdef"); err != nil {
+			t.Errorf("%q with a token: %v", addr, err)
+		}
+	}
+	for addr, want := range map[string]string{
+		"127.0.0.1":       "missing port",
+		"127.0.0.1:99999": "is not a number from 0 to 65535",
+		"127.0.0.1:http":  "is not a number from 0 to 65535",
+	} {
+		if err := make(addr, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", addr, err, want)
 		}
 	}

@@ -138,13 +138,27 @@ type answer struct {
 // do sends one request; host "" leaves the server's own.
 func (b *bundle) do(t *testing.T, method, path, host string) answer {
 	t.Helper()
+	return b.send(t, method, path, func(r *http.Request) {
+		if host != "" {
+			r.Host = host
+		}
+	})
+}
+
+// change sends a request with a CSRF token, as asynqmon's page does.
+func (b *bundle) change(t *testing.T, method, path, token string) answer {
+	t.Helper()
+	return b.send(t, method, path, func(r *http.Request) { r.Header.Set("X-XSRF-TOKEN", token) })
+}
+
+// send sends one request, as changed.
+func (b *bundle) send(t *testing.T, method, path string, change func(*http.Request)) answer {
+	t.Helper()
 	r, err := http.NewRequest(method, b.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host != "" {
-		r.Host = host
-	}
+	change(r)
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := transport.RoundTrip(r)
 	if err != nil {

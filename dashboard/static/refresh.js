@@ -8,7 +8,7 @@ async function refresh() {
   const selecting = !document.getSelection().isCollapsed;
   if (document.hidden || selecting) return;
   try {
-    const answer = await fetch("/", { cache: "no-store" });
+    const answer = await fetch(location.pathname, { cache: "no-store" });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("state");
     if (!fresh) throw new Error("not the page");

@@ -185,12 +185,9 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 
 func (a *App) buildDashboard() error {
 	cfg := a.conn.Config
-	if err := dashboard.CheckAddr(cfg.Dashboard.Addr); err != nil {
-		return err
-	}
 	d, err := dashboard.New(dashboard.Options{
 		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Guards: a.conn.Guard, Paces: a.conn.Pacer, Keys: a.conn.Levels, Redis: a.conn.Redis,
-		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
+		DecodeTask: tasks.Decode, Addr: cfg.Dashboard.Addr, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
 	})
 	if err != nil {
 		return err
