@@ -20,8 +20,6 @@ type LaterKey struct {
 // Later returns the keys to come. Who brings a behaviour deletes its row.
 func Later() []LaterKey {
 	return []LaterKey{
-		{"call_log.keep", 200_000},
-		{"call_log.file", ""},
 		{"dashboard.token_env", ""},
 		{"dashboard.queues", "read"},
 		{"dashboard.base_path", ""},

@@ -48,6 +48,9 @@ func (d *decoder) resolve(cfg *Config, dir string) {
 	} else {
 		cfg.Redis.Source = FromDefault
 	}
+	if f := cfg.CallLog.File; f != "" && !filepath.IsAbs(f) {
+		cfg.CallLog.File = filepath.Join(dir, f)
+	}
 	for name, p := range cfg.Providers {
 		if p.BaseURL == "" {
 			p.BaseURL = defaultBaseURL(p)

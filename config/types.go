@@ -24,7 +24,7 @@ type Config struct {
 	Batches Batches `yaml:"batches"`
 	// The worker process.
 	Worker Worker `yaml:"worker"`
-	// The log of calls. Later: nothing does this yet, no call is logged.
+	// The log of calls: a record for each call and each deferral, without prompts and answers. `worker calls` exports it; [formats.md](formats.md#the-call-log) says what stands in it.
 	CallLog CallLog `yaml:"call_log"`
 	// The web page, which `worker dashboard` and `worker run --dashboard` serve.
 	Dashboard Dashboard `yaml:"dashboard"`
@@ -303,9 +303,9 @@ type Worker struct {
 
 // CallLog is the log of calls.
 type CallLog struct {
-	// Calls kept in Redis. Nothing does this yet: no call is kept.
+	// How many records Redis keeps, at least; 0: none. One takes about 150 bytes.
 	Keep int `yaml:"keep" default:"200000"`
-	// A file to which every call is appended. Nothing does this yet.
+	// A file to which each worker appends its records too, rotated at 100 MB, of which ten are kept, compressed; relative to this file. {host} and {pid} in it stand for the worker's: two workers must not share one file.
 	File string `yaml:"file"`
 }
 

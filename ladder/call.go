@@ -140,7 +140,7 @@ func (a *attempt) record(r *rung, t breaker.Ticket, started time.Time, took time
 	a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
 	a.l.observer.Called(CallEvent{
 		Purpose: a.purpose(), Scope: t.Scope, Key: r.key, Call: c, Latency: took, FirstToken: ans.FirstToken, StatusCode: statusOf(ans, e),
-		Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,
+		RetryAfter: retryAfterOf(e), Queue: a.r.Queue, Producer: a.r.Producer, Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,
 	})
 }
 
@@ -155,6 +155,13 @@ func newCall(model string, p *config.Price, started time.Time, took time.Duratio
 	}
 	c.Cost = costOf(p, c.Kind, c.Usage)
 	return c
+}
+
+func retryAfterOf(e *provider.Error) time.Duration {
+	if e == nil {
+		return 0
+	}
+	return e.RetryAfter
 }
 
 func statusOf(ans provider.Answer, e *provider.Error) int {

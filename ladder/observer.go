@@ -35,13 +35,38 @@ type CallEvent struct {
 	FirstToken time.Duration
 	// StatusCode is 0 where no response came.
 	StatusCode int
+	// RetryAfter is when the provider said to come back; 0: it did not.
+	RetryAfter time.Duration
 
 	// The line, but with ForProbe.
+	Queue      string
+	Producer   string
 	Ladder     string
 	Batch      string
 	Line       int64
 	Generation int
 	Rung       int
+}
+
+// DeferralEvent is a line that goes back to wait, as the call log sees it.
+type DeferralEvent struct {
+	At, Until  time.Time
+	Reason     string // see [Wait]
+	Model      string // that it waits for; "" where it is no model's
+	Queue      string
+	Producer   string
+	Batch      string
+	Line       int64
+	Generation int
+}
+
+// Sink takes every call and every deferral, for the call log. It must be safe for
+// concurrent use and return at once.
+type Sink interface {
+	// Called is told of every call that was made, as an Observer is.
+	Called(CallEvent)
+	// Postponed is told of every line that an attempt deferred.
+	Postponed(DeferralEvent)
 }
 
 // Observer is told what attempts and probes do. It must be safe for concurrent

@@ -83,7 +83,7 @@ func (p *Prober) Probe(ctx context.Context, t breaker.Ticket) breaker.Report {
 	e := probeError(ctx, err)
 	p.tell(ctx, key, sent, w.exit(took, ans, e))
 	p.o.Observer.Called(CallEvent{
-		Purpose: ForProbe, Scope: t.Scope, Key: key, Latency: took, StatusCode: statusOf(ans, e),
+		Purpose: ForProbe, Scope: t.Scope, Key: key, Latency: took, StatusCode: statusOf(ans, e), RetryAfter: retryAfterOf(e),
 		Call: newCall(key.Model, w.price, started, took, ans, e),
 	})
 	if isPanic(err) {

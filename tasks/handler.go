@@ -69,6 +69,7 @@ type handler struct {
 	giveUp <-chan struct{} // closed: the process ends, stop retrying writes
 	gate   gate            // counts the attempts under way
 	obs    Observer
+	sink   ladder.Sink // of deferrals; nil: nobody is told
 	log    *slog.Logger
 	now    func() time.Time
 	random func() float64 // uniform over [0,1)

@@ -39,7 +39,7 @@ func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now tim
 	out.Progress.Failures++
 	if out.Progress.Failures > h.queue.Retries {
 		if !out.LastResort.IsZero() {
-			return h.awaitLastResort(l, out)
+			return h.awaitLastResort(l, b, out)
 		}
 		out.Message = fmt.Sprintf("%s (%s)", out.Message, out.Code)
 		out.Code = batch.CodeRetriesExhausted
@@ -53,10 +53,10 @@ func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now tim
 
 // awaitLastResort keeps a line whose retries are spent for the at_deadline rung
 // that is still to come: its author asked for that in place of no answer.
-func (h *handler) awaitLastResort(l batch.Lease, out ladder.Outcome) error {
+func (h *handler) awaitLastResort(l batch.Lease, b batch.Begun, out ladder.Outcome) error {
 	out.Progress.Deferrals++
 	w := batch.Wait{Reason: ladder.ReasonRung, Until: out.LastResort}
-	h.obs.Deferred(h.queue.Name, w.Reason)
+	h.postponed(l, b, w)
 	return h.suspend(l, out, w, &Deferral{w.Model, w.Reason, w.Until})
 }
 
@@ -84,8 +84,20 @@ func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now
 		Deferral: out.Progress.Deferrals,
 		Guard:    slices.ContainsFunc(out.Waits, func(w ladder.Wait) bool { return w.Reason == ladder.ReasonGuard }),
 	}
-	h.obs.Deferred(h.queue.Name, wait.Reason)
+	h.postponed(l, b, wait)
 	return h.suspend(l, out, wait, &Deferral{wait.Model, wait.Reason, until})
+}
+
+// postponed tells of a deferral.
+func (h *handler) postponed(l batch.Lease, b batch.Begun, w batch.Wait) {
+	h.obs.Deferred(h.queue.Name, w.Reason)
+	if h.sink == nil {
+		return
+	}
+	h.sink.Postponed(ladder.DeferralEvent{
+		At: h.now(), Until: w.Until, Reason: w.Reason, Model: w.Model, Queue: h.queue.Name, Producer: b.Description.Producer,
+		Batch: l.Ref.Batch, Line: l.Ref.Line, Generation: l.Ref.Generation,
+	})
 }
 
 // openModels are the models of which any that closes wakes the line.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"nightshift/internal/hours"
+	"nightshift/ladder"
 )
 
 // Options says what a worker serves and with what.
@@ -56,7 +57,9 @@ type Options struct {
 	Version         string
 	ConfigHash      string
 	Observer        Observer
-	Logger          *slog.Logger
+	// Sink is told of every deferral of a line; nil: nobody is.
+	Sink   ladder.Sink
+	Logger *slog.Logger
 	// Now and Random are the clock and a source uniform over [0,1).
 	// Default to time.Now and math/rand.
 	Now    func() time.Time
@@ -165,7 +168,7 @@ func (w *Worker) handler(q Queue, calls context.Context) *handler {
 	return &handler{
 		queue: q, hours: w.opts.Hours[q.Name], lines: w.opts.Lines, leases: w.leases, pace: newPace(q.Slots),
 		slots: make(chan struct{}, q.Slots), stop: w.stop, giveUp: w.giveUp, calls: calls,
-		obs: w.opts.Observer, log: w.opts.Logger, now: w.opts.Now, random: w.opts.Random,
+		obs: w.opts.Observer, sink: w.opts.Sink, log: w.opts.Logger, now: w.opts.Now, random: w.opts.Random,
 	}
 }
 

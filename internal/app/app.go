@@ -16,6 +16,7 @@ import (
 	"nightshift/dashboard"
 	"nightshift/ladder"
 	"nightshift/limit"
+	"nightshift/replay"
 	"nightshift/tasks"
 )
 
@@ -43,6 +44,7 @@ type App struct {
 	watcher  *breaker.Watcher // with the worker
 	router   *ladder.Router   // with the worker
 	calls    adapters         // with the worker
+	log      *replay.Log      // with the worker; nil: no call is logged
 	servers  []*server
 
 	endLoops context.CancelFunc
@@ -154,9 +156,9 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		Deleter: a.conn.Deleter, Keep: cfg.Batches.Keep,
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
-		Observer: watch, Logger: log,
+		Observer: watch, Sink: watch, Logger: log,
 	})
-	return nil
+	return a.buildCallLog(watch)
 }
 
 // share keeps each model to half of this worker's slots.
@@ -259,6 +261,9 @@ func (a *App) Start(ctx context.Context) error {
 	if a.worker != nil {
 		a.loops.Go(func() { a.watcher.Run(loops) })
 		a.loops.Go(func() { a.router.Run(loops) })
+		if a.log != nil {
+			a.loops.Go(func() { a.log.Run(loops) })
+		}
 		if err := a.worker.Start(ctx); err != nil {
 			return errors.Join(err, a.Stop(ctx))
 		}

@@ -26,7 +26,8 @@ type Observer interface {
 type watching struct {
 	metrics *Metrics
 	log     *slog.Logger
-	more    Observer // may be nil
+	more    Observer    // may be nil
+	calls   ladder.Sink // the call log; nil: there is none
 }
 
 // Transition is the hook of the breakers.
@@ -63,8 +64,18 @@ func (w *watching) Called(e ladder.CallEvent) {
 	if e.Scope != "" {
 		w.metrics.Probe(e.Scope, e.Key, e.Call.Kind)
 	}
+	if w.calls != nil {
+		w.calls.Called(e)
+	}
 	if w.more != nil {
 		w.more.Called(e)
+	}
+}
+
+// Postponed implements ladder.Sink.
+func (w *watching) Postponed(e ladder.DeferralEvent) {
+	if w.calls != nil {
+		w.calls.Postponed(e)
 	}
 }
 

@@ -49,6 +49,7 @@ var homes = map[string][]string{
 	"github.com/klauspost/compress":          {"internal/packer"},
 	"code.dny.dev/ssrf":                      {"internal/notify"},
 	"github.com/standard-webhooks":           {"internal/notify", "tasks", "cmd/enqueue"},
+	"github.com/DeRuina/timberjack":          {"replay"},
 	"github.com/valyala/fastjson":            {"batch"},
 }
 
