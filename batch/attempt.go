@@ -203,7 +203,7 @@ func (s *Redis) finishing(l Lease, p Progress, o Outcome, r Result) (convoy.Call
 		Script: s.scripts.finish, Keys: []string{metaKey(l.Ref.Batch)}, Shared: []any{s.nowArg()},
 		Own: []any{
 			l.Ref.Line, l.Ref.Generation, l.Token, calls, cost, p.Deferrals,
-			letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.packer.Pack(js), r.Nightshift.Model, code,
+			letter, oneIf(r.Nightshift.Degraded), oneIf(r.Nightshift.Cached), s.records.Pack(js), r.Nightshift.Model, code,
 		},
 	}, err
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	_ "embed" // of the dictionary for records
 	"fmt"
 
 	"nightshift/internal/packer"
@@ -13,6 +14,16 @@ const (
 	chunkDictionary  = 40_001
 	recordDictionary = 40_002
 )
+
+// recordText is the dictionary for records: the names and values that results of
+// every endpoint repeat, then some words of answers, and last, where it costs least
+// to point at, the record of a chat completion. A record is packed alone, so that
+// without it most of it would be such names. It must never change: records in
+// Redis need it byte for byte (TestTheDictionaryForRecordsNeverChanges). A better
+// one is another file with an ID of its own beside this one.
+//
+//go:embed records.dict.txt
+var recordText []byte
 
 // The bounds of a batch's dictionary: the longest, and how much smaller it must
 // make a chunk, in bytes and as a part of it.
@@ -79,8 +90,14 @@ func (s *Redis) dictionary(ctx context.Context, id string) ([]byte, error) {
 // record. Whoever reads either comes through here. The dictionary of a batch is
 // read once, while that of few others is read.
 func (s *Redis) unpack(ctx context.Context, batch, digest string, packed []byte) ([]byte, error) {
-	if packer.DictionaryOf(packed) != chunkDictionary {
+	switch id := packer.DictionaryOf(packed); id {
+	case 0: // records had none at first
 		return s.packer.Unpack(packed)
+	case recordDictionary:
+		return s.records.Unpack(packed)
+	case chunkDictionary:
+	default:
+		return nil, fmt.Errorf("it needs the dictionary %d, which this version does not have: update it", id)
 	}
 	p, err := s.cache.dictionary(batch+" "+digest, func() (packer.Packer, error) {
 		d, err := s.dictionary(ctx, batch)

@@ -55,6 +55,7 @@ type Redis struct {
 	begins  *convoy.Convoy // of attempts
 	ends    *convoy.Convoy
 	packer  packer.Packer
+	records packer.Packer
 	cache   *chunkCache
 }
 
@@ -63,7 +64,8 @@ func NewRedis(rdb redis.UniversalClient, opt Options) *Redis {
 	opt = opt.withDefaults()
 	return &Redis{
 		rdb: rdb, opt: opt, scripts: loadScripts(), begins: convoy.New(rdb), ends: convoy.New(rdb),
-		packer: packer.New(maxDecoded), cache: newChunkCache(opt.CacheBytes),
+		packer: packer.New(maxDecoded), records: packer.WithDictionary(maxDecoded, recordDictionary, recordText),
+		cache: newChunkCache(opt.CacheBytes),
 	}
 }
 

@@ -166,5 +166,5 @@ func (s *Redis) text(d Description, lines []Line, found []string, preset Preset)
 	if err != nil {
 		return textRecord{}, err
 	}
-	return textRecord{s.packer.Pack(js), l.Rung, r.Nightshift.Model}, nil
+	return textRecord{s.records.Pack(js), l.Rung, r.Nightshift.Model}, nil
 }

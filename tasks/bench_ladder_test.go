@@ -32,9 +32,8 @@ func (instant) Call(context.Context, provider.Request) (provider.Answer, error) 
 	}, nil
 }
 
-// benchLadder is one rung of a model that answers at once, behind guard, pace and
-// breakers in Redis.
-func benchLadder(b *testing.B, r *rig, counts *redistest.Trips) *ladder.Ladder {
+// benchLadder is one rung of a model, behind guard, pace and breakers in Redis.
+func benchLadder(b *testing.B, r *rig, counts *redistest.Trips, model ladder.Caller) *ladder.Ladder {
 	rdb := r.client(3)
 	rdb.AddHook(counts)
 	l, err := ladder.New(ladder.Options{
@@ -42,7 +41,7 @@ func benchLadder(b *testing.B, r *rig, counts *redistest.Trips) *ladder.Ladder {
 		Models: map[string]config.Model{"sim/a": {
 			Key: "sim/a", Provider: "sim", Name: "a", Tier: "standard", Timeout: time.Minute, FirstToken: time.Minute,
 		}},
-		Callers: map[string]ladder.Caller{"sim/a": instant{}},
+		Callers: map[string]ladder.Caller{"sim/a": model},
 		Gate:    benchGate(rdb),
 	})
 	if err != nil {

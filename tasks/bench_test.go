@@ -60,7 +60,7 @@ func ourRun(b *testing.B, r *rig, i, slots int) benchRun {
 	o.EnqueueRedis.AddHook(&queue)
 	lines := batch.NewRedis(store, batch.Options{})
 	o.Lines = lines
-	o.Queues[0].Slots, o.Queues[0].Ladder = slots, benchLadder(b, r, &line)
+	o.Queues[0].Slots, o.Queues[0].Ladder = slots, benchLadder(b, r, &line, instant{})
 	o.Logger = slog.New(slog.DiscardHandler)
 	var ended atomic.Int64
 	all := make(chan struct{})
@@ -126,15 +126,15 @@ func bareRun(b *testing.B, r *rig, i, slots int) benchRun {
 }
 
 // enqueueAll is asynq's client with 64 goroutines.
-func enqueueAll(b *testing.B, rdb redis.UniversalClient, queue string, payload func(int) []byte, n int) {
+func enqueueAll(b *testing.B, rdb redis.UniversalClient, queue string, payload func(int) []byte, n int, more ...asynq.Option) {
 	client := asynq.NewClientFromRedisClient(rdb)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
 			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
-				_, err := client.Enqueue(asynq.NewTask(TaskType, payload(i)), asynq.Queue(queue),
-					asynq.TaskID(fmt.Sprintf("%s:%08d", queue, i)), asynq.MaxRetry(5))
+				o := append([]asynq.Option{asynq.Queue(queue), asynq.TaskID(fmt.Sprintf("%s:%08d", queue, i)), asynq.MaxRetry(5)}, more...)
+				_, err := client.Enqueue(asynq.NewTask(TaskType, payload(i)), o...)
 				if err != nil {
 					b.Error(err)
 					return
