@@ -177,7 +177,7 @@ func TestVanishedTasksComeBack(t *testing.T) {
 	shut := func(o *Options) { o.Breakers = &doors{open: map[string]bool{"sim/a": true}} }
 	w := r.worker(hold, shut)
 	r.until(20*time.Second, "both lines wait", func() bool {
-		n, err := w.Keeper().Tasks(context.Background(), "q")
+		n, err := r.tasks("q")
 		return err == nil && n.Retry == 2
 	})
 	if err := w.Stop(context.Background()); err != nil {

@@ -59,7 +59,7 @@ func TestCase50_TheLiveDoNotWaitForTheDead(t *testing.T) {
 	r.submit("dead", dead, func(d *batch.Description) { d.Producer, d.Deadline = "night", deadline })
 	calls := time.NewTicker(time.Second)
 	defer calls.Stop()
-	w := r.worker(func(ctx context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
+	r.worker(func(ctx context.Context, q ladder.Request, _ ladder.Journal) ladder.Outcome {
 		switch {
 		case q.Batch == "live":
 			<-calls.C
@@ -77,7 +77,7 @@ func TestCase50_TheLiveDoNotWaitForTheDead(t *testing.T) {
 		o.Breakers = &doors{open: map[string]bool{"sim/a": true}}
 	})
 	r.until(60*time.Second, "the dead fill the queue", func() bool {
-		n, err := w.Keeper().Tasks(context.Background(), "q")
+		n, err := r.tasks("q")
 		return err == nil && n.Pending > dead-200
 	})
 	leap.Store(int64(time.Hour))

@@ -108,9 +108,3 @@ func (q *Queues) change(ctx context.Context, queue string, to bool, do func(stri
 	}
 	return true, note()
 }
-
-// Tasks counts the tasks of a queue.
-func (k *Keeper) Tasks(ctx context.Context, queue string) (Counts, error) {
-	states, err := (&Queues{rdb: k.queue.rdb}).States(ctx, []string{queue})
-	return states[queue].Counts, err
-}

@@ -263,3 +263,9 @@ func (r *rig) results(id string) map[string]batch.Result {
 	}
 	return all
 }
+
+// tasks counts a queue's tasks by asynq's state.
+func (r *rig) tasks(queue string) (Counts, error) {
+	states, err := NewQueues(r.redis.Client(r.t)).States(context.Background(), []string{queue})
+	return states[queue].Counts, err
+}

@@ -84,7 +84,7 @@ func TestLinesComeBackWhenTheQueueIsLost(t *testing.T) {
 	})
 	w := r.worker(defers, shut)
 	r.until(20*time.Second, "lines wait, are taken and are pending", func() bool {
-		n, err := w.Keeper().Tasks(context.Background(), "q")
+		n, err := r.tasks("q")
 		return err == nil && n.Retry == waiting && n.Active > 0 && n.Pending > 0
 	})
 	if err := w.Stop(context.Background()); err != nil {

@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 		Version: o.Version, Revision: Revision(), ConfigHash: cfg.Hash(), Keys: keys(cfg), Queues: cfg.QueueNames(),
 		Answerers: answerers(cfg),
 	})}
-	conn, err := connect(ctx, cfg, o.Logger, hooks{transition: watch.Transition, guard: watch.Guarded})
+	conn, err := connect(ctx, cfg, o.Logger, hooks{transition: watch.Transition, guard: watch.Guarded, redis: watch.metrics.redisHook})
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +176,7 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 		IsKeeper: keeper.Leads,
 		Breakers: func(ctx context.Context) ([]breaker.Status, error) { return conn.Breakers.List(ctx, conn.Levels) },
 		Guards:   conn.Guards, Producers: slices.Sorted(maps.Keys(conn.Config.Guard.Producers)),
-		Queues: names(queues),
-		Tasks: func(ctx context.Context, queue string) (TaskCounts, error) {
-			n, err := keeper.Tasks(ctx, queue)
-			return TaskCounts(n), err
-		},
-		Loads: conn.loads,
+		Queues: names(queues), States: conn.Queues.States, Loads: conn.loads, Workers: conn.Fleet.Workers, Memory: conn.memory,
 	})
 }
 

@@ -57,6 +57,7 @@ func Connect(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Conn, 
 type hooks struct {
 	transition func(breaker.Transition)
 	guard      func(limit.GuardChange)
+	redis      func(connection string) redis.Hook
 }
 
 func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks) (*Conn, error) {
@@ -64,6 +65,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 	if err != nil {
 		return nil, err
 	}
+	r.times = h.redis
 	redis.SetLogger(redisLog{log}) // the library's one logger; safe at any time
 	state := r.State()
 	ping, cancel := context.WithTimeout(ctx, pingLimit)

@@ -4,3 +4,5 @@
 // [Connect] is enough for commands that look and submit; [New] adds what a
 // worker runs. Clean-ups run in the reverse order of what was started.
 package app
+
+//go:generate go run ./internal/gendoc

@@ -24,7 +24,7 @@ type guardGauges struct {
 func (f *Fleet) readGuards(ctx context.Context) (out []prometheus.Metric) {
 	list, err := f.from.Guards(ctx)
 	if err != nil {
-		return missing(f.guard, "list guards", err)
+		return f.missing(guardState, "list guards", err)
 	}
 	worst := map[string]guardGauges{otherProducers: {}}
 	for _, s := range list {
@@ -39,13 +39,9 @@ func (f *Fleet) readGuards(ctx context.Context) (out []prometheus.Metric) {
 		worst[label] = guardGauges{w.open || s.Open, max(w.used, used(s))}
 	}
 	for label, g := range worst {
-		open := 0.0
-		if g.open {
-			open = 1
-		}
 		out = append(out,
-			gauge(f.guard, open, label, "open"), gauge(f.guard, 1-open, label, "closed"),
-			gauge(f.used, g.used, label))
+			f.gauge(guardState, yes(g.open), label, "open"), f.gauge(guardState, yes(!g.open), label, "closed"),
+			f.gauge(guardUsed, g.used, label))
 	}
 	return out
 }

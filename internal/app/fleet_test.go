@@ -13,6 +13,7 @@ import (
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/limit"
+	"nightshift/tasks"
 )
 
 // fleetOf returns sources with one open breaker and one queue, seen by a keeper.
@@ -38,9 +39,18 @@ func fleetOf() FleetSources {
 				{Key: gpt, Scope: breaker.ScopeParent, State: breaker.Closed},
 			}, nil
 		},
-		Tasks: func(context.Context, string) (TaskCounts, error) {
-			return TaskCounts{Pending: 3, Active: 2, Retry: 40}, nil
+		States: func(context.Context, []string) (map[string]tasks.QueueState, error) {
+			return map[string]tasks.QueueState{
+				"overnight": {Counts: tasks.Counts{Pending: 3, Active: 2, Retry: 40}, Paused: &tasks.Pause{By: "anna"}},
+			}, nil
 		},
+		Workers: func(context.Context) ([]tasks.Heartbeat, error) {
+			return []tasks.Heartbeat{
+				{ID: "a", Queues: map[string]tasks.QueueBeat{"overnight": {Slots: 50}}},
+				{ID: "b", Queues: map[string]tasks.QueueBeat{"overnight": {Slots: 25}, "of another configuration": {Slots: 5}}},
+			}, nil
+		},
+		Memory: func(context.Context) (memoryUse, error) { return memoryUse{used: 3 << 30, limit: 4 << 30}, nil },
 		Loads: func(context.Context) (map[string]batch.Load, error) {
 			late := -90 * time.Second
 			return map[string]batch.Load{
@@ -75,15 +85,24 @@ nightshift_guard_used_ratio{producer="*"} 0.25
 nightshift_guard_used_ratio{producer="nightly"} 0.25
 nightshift_guard_used_ratio{producer="other"} 1
 nightshift_guard_used_ratio{producer="unlimited"} 0
+# HELP nightshift_keeper 1 while this process holds the keeper's lease.
+# TYPE nightshift_keeper gauge
+nightshift_keeper 1
 # HELP nightshift_queue_backlog_lines Lines of a queue that are not released yet. From the keeper only.
 # TYPE nightshift_queue_backlog_lines gauge
 nightshift_queue_backlog_lines{queue="overnight"} 12000
 # HELP nightshift_queue_deadline_slack_seconds From the forecast end of the tightest batch of a queue to its deadline; negative: late. Absent without a deadline. From the keeper only.
 # TYPE nightshift_queue_deadline_slack_seconds gauge
 nightshift_queue_deadline_slack_seconds{queue="overnight"} -90
+# HELP nightshift_queue_paused 1 while a person has paused a queue, else 0. From the keeper only.
+# TYPE nightshift_queue_paused gauge
+nightshift_queue_paused{queue="overnight"} 1
 # HELP nightshift_queue_runnable_lines Lines of a queue that could run now: released or not, and not deferred. From the keeper only.
 # TYPE nightshift_queue_runnable_lines gauge
 nightshift_queue_runnable_lines{queue="overnight"} 12005
+# HELP nightshift_queue_slots Lines of a queue that all live workers together can have under way. From the keeper only.
+# TYPE nightshift_queue_slots gauge
+nightshift_queue_slots{queue="overnight"} 75
 # HELP nightshift_queue_tasks Tasks of a queue by asynq's state; deferred ones are in retry. From the keeper only.
 # TYPE nightshift_queue_tasks gauge
 nightshift_queue_tasks{queue="overnight",state="active"} 2
@@ -91,6 +110,15 @@ nightshift_queue_tasks{queue="overnight",state="archived"} 0
 nightshift_queue_tasks{queue="overnight",state="pending"} 3
 nightshift_queue_tasks{queue="overnight",state="retry"} 40
 nightshift_queue_tasks{queue="overnight",state="scheduled"} 0
+# HELP nightshift_redis_memory_max_bytes Memory that Redis may use: its maxmemory, or without one the memory of its machine. From the keeper only.
+# TYPE nightshift_redis_memory_max_bytes gauge
+nightshift_redis_memory_max_bytes 4.294967296e+09
+# HELP nightshift_redis_memory_used_bytes Memory that Redis uses; of a cluster, the server that is nearest to its limit. From the keeper only.
+# TYPE nightshift_redis_memory_used_bytes gauge
+nightshift_redis_memory_used_bytes 3.221225472e+09
+# HELP nightshift_workers Workers that sent a heartbeat in the last 10 s. From the keeper only.
+# TYPE nightshift_workers gauge
+nightshift_workers 2
 `
 
 func TestFleetOfTheKeeper(t *testing.T) {
@@ -101,8 +129,8 @@ func TestFleetOfTheKeeper(t *testing.T) {
 	}
 }
 
-// Ten workers export the fleet once: nine of them nothing at all, and they do
-// not even ask Redis.
+// Ten workers export the fleet once: nine of them nothing but that they are not
+// the keeper, and they do not even ask Redis.
 func TestFleetOfOtherProcesses(t *testing.T) {
 	from := fleetOf()
 	from.IsKeeper = func() bool { return false }
@@ -129,8 +157,12 @@ func expectNothing(t *testing.T, from FleetSources) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	NewFleet(reg, from)
-	if n, err := testutil.GatherAndCount(reg); err != nil || n != 0 {
-		t.Errorf("%d series, error %v", n, err)
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP nightshift_keeper 1 while this process holds the keeper's lease.
+# TYPE nightshift_keeper gauge
+nightshift_keeper 0
+`)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -148,7 +180,7 @@ func TestFleetWhenAPartCannotBeRead(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	if got := strings.Join(names, " "); got != "nightshift_breaker_state nightshift_guard_state nightshift_guard_used_ratio nightshift_queue_tasks" {
+	if got := strings.Join(names, " "); got != "nightshift_breaker_state nightshift_guard_state nightshift_guard_used_ratio nightshift_keeper nightshift_queue_paused nightshift_queue_slots nightshift_queue_tasks nightshift_redis_memory_max_bytes nightshift_redis_memory_used_bytes nightshift_workers" {
 		t.Errorf("families: %s", got)
 	}
 }
@@ -156,11 +188,11 @@ func TestFleetWhenAPartCannotBeRead(t *testing.T) {
 // A read that hangs ends with the scrape's own limit, which every source is given.
 func TestFleetReadsAreBounded(t *testing.T) {
 	from := fleetOf()
-	from.Tasks = func(ctx context.Context, _ string) (TaskCounts, error) {
+	from.States = func(ctx context.Context, _ []string) (map[string]tasks.QueueState, error) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("no deadline")
 		}
-		return TaskCounts{}, nil
+		return nil, nil
 	}
 	reg := prometheus.NewPedanticRegistry()
 	NewFleet(reg, from)

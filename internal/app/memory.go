@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,41 @@ func (c *Conn) CheckRoom(ctx context.Context, needed int64) error {
 		}
 	}
 	return nil
+}
+
+// memoryUse is how far a server of Redis has filled its memory, in bytes. Limit is
+// what it may use: its maxmemory, or the memory of its machine; 0: not known.
+type memoryUse struct{ used, limit int64 }
+
+func (u memoryUse) share() float64 {
+	if u.limit == 0 {
+		return 0
+	}
+	return float64(u.used) / float64(u.limit)
+}
+
+// memory returns the use of the server that is nearest to its limit. An embedded
+// one tells nothing.
+func (c *Conn) memory(ctx context.Context) (memoryUse, error) {
+	var worst memoryUse
+	if c.Redis.embedded != nil {
+		return worst, nil
+	}
+	all, err := infoOf(ctx, c.state)
+	if err != nil {
+		return worst, fmt.Errorf("ask redis for its memory: %w", err)
+	}
+	for _, info := range all {
+		number := func(key string) int64 {
+			n, _ := strconv.ParseInt(info[key], 10, 64) // a managed Redis may leave it out
+			return n
+		}
+		u := memoryUse{number("used_memory"), cmp.Or(number("maxmemory"), number("total_system_memory"))}
+		if worst.used == 0 || u.share() > worst.share() {
+			worst = u
+		}
+	}
+	return worst, nil
 }
 
 // ErrFull: Redis refused a write because its memory is full.

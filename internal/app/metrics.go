@@ -2,9 +2,11 @@ package app
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"nightshift/batch"
 	"nightshift/breaker"
@@ -47,7 +49,33 @@ type Metrics struct {
 	degraded    *prometheus.CounterVec
 	hits        *prometheus.CounterVec
 	notified    *prometheus.CounterVec
+	redis       *prometheus.HistogramVec
 	fallback    prometheus.Gauge
+
+	queues    []string
+	answerers map[string][]string
+}
+
+// gone is the label of what a batch or a kept answer names and the configuration
+// does not any more.
+const gone = "other"
+
+// queue is the label of a queue: the keeper also ends lines of queues that are
+// gone from the configuration.
+func (m *Metrics) queue(name string) string {
+	if slices.Contains(m.queues, name) {
+		return name
+	}
+	return gone
+}
+
+// answerer is the label of who answered: a kept answer may be of a model that was
+// in the ladder then.
+func (m *Metrics) answerer(queue, model string) string {
+	if slices.Contains(m.answerers[queue], model) {
+		return model
+	}
+	return gone
 }
 
 // NewMetrics makes the metrics and registers them; it panics when reg has them
@@ -55,55 +83,30 @@ type Metrics struct {
 // counter misses the step that creates it.
 func NewMetrics(reg prometheus.Registerer, o MetricsOptions) *Metrics {
 	m := &Metrics{
-		transitions: counter("breaker_transitions_total", "Changes of a breaker's state that this process caused.",
-			"scope", "provider", "model", "region", "to"),
-		probes: counter("probes_total", "Probes of open breakers, also where a line is the probe, by the kind of their outcome.",
-			"scope", "provider", "model", "region", "result"),
-		calls: counter("calls_total", "Calls to providers, probes included, by the kind of their outcome.",
-			"provider", "model", "region", "kind"),
-		duration:   histogram("call_duration_seconds", "Time from sending a call to its whole answer or its failure."),
-		firstToken: histogram("time_to_first_token_seconds", "Time from sending a call to the first token of its answer, where it was streamed."),
-		tokens: counter("tokens_total", "Tokens as providers reported them; the types do not overlap.",
-			"provider", "model", "type"),
-		cost: counter("cost_usd_total", "Cost of the calls at the configured prices, in US dollars.",
-			"provider", "model", "purpose"),
-		avoided: counter("calls_avoided_total", "Calls that an open breaker kept from being made.",
-			"provider", "model", "region"),
-		deferrals: counter("deferrals_total", "Lines put back to wait without spending a retry, by what they wait for.",
-			"queue", "reason"),
-		lines: counter("lines_total", "Lines that ended, by how.", "queue", "outcome"),
-		answers: counter("answers_total", "Lines that succeeded, by who answered; nightshift/text stands for all texts.",
-			"queue", "model"),
-		degraded: counter("lines_degraded_total", "Lines that succeeded below their first rung, texts included.", "queue"),
-		hits:     counter("cache_hits_total", "Lines that succeeded without a call, by an answer that was kept.", "queue"),
-		notified: counter("notifications_total", "Tries at telling the URL of a batch of its end, by what became of them.", "result"),
-		fallback: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nightshift_breaker_store_fallback", Help: "1 while this process decides from breakers of its own, since Redis does not answer.",
-		}),
+		transitions: transitionsTotal.counter(),
+		probes:      probesTotal.counter(),
+		calls:       callsTotal.counter(),
+		duration:    callDuration.histogram(callBuckets),
+		firstToken:  timeToFirstToken.histogram(callBuckets),
+		tokens:      tokensTotal.counter(),
+		cost:        costTotal.counter(),
+		avoided:     callsAvoided.counter(),
+		deferrals:   deferralsTotal.counter(),
+		lines:       linesTotal.counter(),
+		answers:     answersTotal.counter(),
+		degraded:    degradedTotal.counter(),
+		hits:        cacheHitsTotal.counter(),
+		notified:    notificationsTotal.counter(),
+		redis:       redisDuration.histogram(redisBuckets),
+		fallback:    storeFallback.gauge(),
+		queues:      o.Queues,
+		answerers:   o.Answerers,
 	}
 	reg.MustRegister(m.transitions, m.probes, m.calls, m.duration, m.firstToken, m.tokens, m.cost, m.avoided, m.deferrals, m.lines, m.fallback,
-		m.answers, m.degraded, m.hits, m.notified,
-		info("build_info", "The build of this process; always 1.",
-			prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()}),
-		info("config_info", "The configuration of this process by its hash; always 1.", prometheus.Labels{"hash": o.ConfigHash}))
+		m.answers, m.degraded, m.hits, m.notified, m.redis,
+		buildInfo.info(o.Version, o.Revision, runtime.Version()), configInfo.info(o.ConfigHash))
 	m.startAtZero(o)
 	return m
-}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nightshift_" + name, Help: help}, labels)
-}
-
-// histogram is one of calls, by model.
-func histogram(name, help string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "nightshift_" + name, Help: help, Buckets: callBuckets,
-	}, []string{"provider", "model", "region"})
-}
-
-func info(name, help string, labels prometheus.Labels) prometheus.Collector {
-	opts := prometheus.GaugeOpts{Name: "nightshift_" + name, Help: help, ConstLabels: labels}
-	return prometheus.NewGaugeFunc(opts, func() float64 { return 1 })
 }
 
 // startAtZero makes the series whose labels are known beforehand.
@@ -192,7 +195,7 @@ func (m *Metrics) Fallback(away bool) {
 
 // Deferral counts a line put back to wait; reason is one of package ladder's.
 func (m *Metrics) Deferral(queue, reason string) {
-	m.deferrals.WithLabelValues(queue, reason).Inc()
+	m.deferrals.WithLabelValues(m.queue(queue), reason).Inc()
 }
 
 // Line counts a line that ended in this process.
@@ -200,22 +203,25 @@ func (m *Metrics) Line(queue string, outcome batch.Outcome) { m.Lines(queue, out
 
 // Lines counts n lines that ended at once, as the keeper ends them.
 func (m *Metrics) Lines(queue string, outcome batch.Outcome, n int) {
-	m.lines.WithLabelValues(queue, string(outcome)).Add(float64(n))
+	m.lines.WithLabelValues(m.queue(queue), string(outcome)).Add(float64(n))
 }
 
 // Answers counts n lines that somebody answered.
 func (m *Metrics) Answers(queue string, by tasks.By, n int) {
-	m.answers.WithLabelValues(queue, by.Model).Add(float64(n))
+	m.answers.WithLabelValues(m.queue(queue), m.answerer(queue, by.Model)).Add(float64(n))
 	if by.Degraded {
-		m.degraded.WithLabelValues(queue).Add(float64(n))
+		m.degraded.WithLabelValues(m.queue(queue)).Add(float64(n))
 	}
 	if by.Cached {
-		m.hits.WithLabelValues(queue).Add(float64(n))
+		m.hits.WithLabelValues(m.queue(queue)).Add(float64(n))
 	}
 }
 
 // Notified counts a try at telling of a batch's end.
 func (m *Metrics) Notified(what tasks.Notification) { m.notified.WithLabelValues(string(what)).Inc() }
+
+// redisHook takes the times of a connection to Redis.
+func (m *Metrics) redisHook(connection string) redis.Hook { return newRedisTimes(m.redis, connection) }
 
 // modelOf returns the model label: a parent's breaker has none.
 func modelOf(s breaker.Scope, k breaker.Key) string {

@@ -183,3 +183,32 @@ nightshift_lines_degraded_total{queue="overnight"} 12
 nightshift_cache_hits_total{queue="overnight"} 1
 `, "answers_total", "lines_degraded_total", "cache_hits_total")
 }
+
+// A batch may name a queue, and a kept answer a model, that the configuration does
+// not have any more: they make no label of their own.
+func TestMetricsLabelsAreOfTheConfiguration(t *testing.T) {
+	m, reg := newTestMetrics(t)
+	m.Lines("gone", batch.Expired, 3)
+	m.Answers("gone", tasks.By{Model: "old/model", Cached: true}, 1)
+	m.Answers("overnight", tasks.By{Model: "old/model"}, 2)
+	expect(t, reg, `
+# HELP nightshift_answers_total Lines that succeeded, by who answered; nightshift/text stands for all texts.
+# TYPE nightshift_answers_total counter
+nightshift_answers_total{model="local/llama3.1:8b",queue="overnight"} 0
+nightshift_answers_total{model="nightshift/text",queue="overnight"} 0
+nightshift_answers_total{model="openai/gpt-4o",queue="overnight"} 0
+nightshift_answers_total{model="other",queue="other"} 1
+nightshift_answers_total{model="other",queue="overnight"} 2
+# HELP nightshift_cache_hits_total Lines that succeeded without a call, by an answer that was kept.
+# TYPE nightshift_cache_hits_total counter
+nightshift_cache_hits_total{queue="other"} 1
+nightshift_cache_hits_total{queue="overnight"} 0
+# HELP nightshift_lines_total Lines that ended, by how.
+# TYPE nightshift_lines_total counter
+nightshift_lines_total{outcome="cancelled",queue="overnight"} 0
+nightshift_lines_total{outcome="expired",queue="other"} 3
+nightshift_lines_total{outcome="expired",queue="overnight"} 0
+nightshift_lines_total{outcome="failed",queue="overnight"} 0
+nightshift_lines_total{outcome="succeeded",queue="overnight"} 0
+`, "answers_total", "cache_hits_total", "lines_total")
+}

@@ -20,6 +20,7 @@ import (
 type Redis struct {
 	target   config.RedisTarget
 	embedded *embedded
+	times    func(connection string) redis.Hook // may be nil
 	clients  []redis.UniversalClient
 }
 
@@ -71,7 +72,7 @@ func (r *Redis) MakeRedisClient() any {
 // State returns a client for batches, limits and the keeper. What it writes is
 // idempotent, so its retries are safe.
 func (r *Redis) State() redis.UniversalClient {
-	return r.client(func(o *redis.UniversalOptions) {
+	return r.client(stateConnection, func(o *redis.UniversalOptions) {
 		o.MaxRetries, o.ContextTimeoutEnabled = 3, true
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout = 5*time.Second, 5*time.Second, 5*time.Second
 		o.PoolSize = 64
@@ -82,7 +83,7 @@ func (r *Redis) State() redis.UniversalClient {
 // restart of Redis takes (12 s measured without a rerun), since asynq itself
 // cannot mend a failed ack.
 func (r *Redis) Queue() redis.UniversalClient {
-	return r.client(func(o *redis.UniversalOptions) {
+	return r.client(queueConnection, func(o *redis.UniversalOptions) {
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 40, 100*time.Millisecond, time.Second
 		o.PoolSize = 64
 	})
@@ -91,15 +92,18 @@ func (r *Redis) Queue() redis.UniversalClient {
 // Breaker returns a client for breakers and parks: it answers soon or not at
 // all, and retries nothing by itself.
 func (r *Redis) Breaker() redis.UniversalClient {
-	return r.client(func(o *redis.UniversalOptions) {
+	return r.client(breakerConnection, func(o *redis.UniversalOptions) {
 		o.MaxRetries, o.ContextTimeoutEnabled = -1, true
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 		o.PoolSize = 64
 	})
 }
 
-func (r *Redis) client(tweak func(*redis.UniversalOptions)) redis.UniversalClient {
+func (r *Redis) client(connection string, tweak func(*redis.UniversalOptions)) redis.UniversalClient {
 	c := r.open(tweak)
+	if r.times != nil {
+		c.AddHook(r.times(connection))
+	}
 	c.AddHook(fullHook{})
 	r.clients = append(r.clients, c)
 	return c
