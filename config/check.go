@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	_ "time/tzdata" // a container from scratch has no time zones
 
@@ -39,7 +37,7 @@ func (c *checker) check() {
 	}
 	c.queues()
 	c.guard()
-	c.addresses()
+	c.dashboard()
 	if !c.keyless {
 		c.keyEnv(path{"batches", "notify", "secret_env"}, c.cfg.Batches.Notify.SecretEnv, "export it, or leave secret_env out: messages are not signed then")
 	}
@@ -125,22 +123,6 @@ func (c *checker) queues() {
 	}
 }
 
-// addresses checks where the dashboard and the metrics listen.
-func (c *checker) addresses() {
-	dashboard, metrics := c.cfg.Dashboard.Addr, c.cfg.Metrics.Addr
-	c.address(path{"metrics", "addr"}, metrics)
-	p := path{"dashboard", "addr"}
-	if !c.address(p, dashboard) {
-		return
-	}
-	if host, port, _ := net.SplitHostPort(dashboard); !loopback(host) {
-		c.report(p, "not supported yet on an address other than loopback", "write 127.0.0.1:"+port)
-	}
-	if dashboard == metrics && !strings.HasSuffix(metrics, ":0") {
-		c.report(p, "dashboard and metrics cannot share an address", "give one of them another port")
-	}
-}
-
 // address checks host:port, and says whether there is something to listen on.
 func (c *checker) address(p path, addr string) bool {
 	if addr == "" {
@@ -152,9 +134,4 @@ func (c *checker) address(p path, addr string) bool {
 		return false
 	}
 	return true
-}
-
-func loopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
 }

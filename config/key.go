@@ -70,3 +70,17 @@ func (n Notify) Secret(env func(string) (string, bool)) (string, error) {
 	}
 	return value, nil
 }
+
+// Token reads what people log in with from the environment variable that is
+// named for it; "" where none is named. env is os.LookupEnv outside of tests.
+func (d Dashboard) Token(env func(string) (string, bool)) (string, error) {
+	if d.TokenEnv == "" {
+		return "", nil
+	}
+	value, _ := env(d.TokenEnv)
+	if value = strings.TrimSpace(value); value == "" {
+		return "", fmt.Errorf("read the token of the dashboard: the environment variable %s, which dashboard.token_env names, is not set: "+
+			"export it; openssl rand -base64 24 makes one", d.TokenEnv)
+	}
+	return value, nil
+}

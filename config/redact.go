@@ -30,6 +30,7 @@ func (c *Config) Hash() string {
 	same := *c
 	same.Redis = Redis{}
 	same.Dashboard.Addr, same.Metrics.Addr = "", ""
+	same.Dashboard.TLS = TLS{} // a machine's own files
 	same.Ladders = maps.Clone(c.Ladders)
 	for name, l := range same.Ladders { // what a schema says, wherever it stands
 		if l.Output.SchemaText != nil {

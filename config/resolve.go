@@ -66,6 +66,11 @@ func (d *decoder) resolve(cfg *Config, dir string) {
 		}
 		cfg.Providers[name] = p
 	}
+	for _, file := range []*string{&cfg.Dashboard.TLS.CertFile, &cfg.Dashboard.TLS.KeyFile} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(dir, *file)
+		}
+	}
 	for key, m := range cfg.Models {
 		d.resolveModel(&m, cfg)
 		cfg.Models[key] = m

@@ -311,16 +311,29 @@ type CallLog struct {
 
 // Dashboard is the web page.
 type Dashboard struct {
-	// Where it listens, on loopback, with `worker dashboard` or `worker run --dashboard`; `""`: nowhere.
+	// Where it listens with `worker dashboard` or `worker run --dashboard`; `""`: nowhere. On any address but loopback it needs a token, or it does not start.
 	Addr string `yaml:"addr" default:"127.0.0.1:8080"`
-	// The environment variable that holds the token to log in with.
+	// The environment variable of the process that serves it, with the token to log in with: 16 characters or more. Without it everyone on the machine is let in, and nobody else; [dashboard.md](dashboard.md#who-may-see-it) says more.
 	TokenEnv string `yaml:"token_env"`
-	// Whether the pages of the queues can change something.
+	// The certificate with which it speaks TLS itself. Without one it speaks plain HTTP, for loopback or for a proxy in front that speaks TLS.
+	TLS TLS `yaml:"tls"`
+	// Whether asynq's pages under /queues can change something: pause queues, and run, archive or delete tasks.
 	Queues string `yaml:"queues" enum:"read,write" default:"read"`
-	// The path under which it is served.
+	// The path under which it is served, e.g. `/nightshift`, for a proxy in front that passes the path on as it is.
 	BasePath string `yaml:"base_path"`
 	// Whether prompts and answers are shown.
 	ShowContent bool `yaml:"show_content"`
+}
+
+// QueuesWrite is the Queues that lets asynq's pages change something.
+const QueuesWrite = "write"
+
+// TLS names a certificate. Both files are read again when they change.
+type TLS struct {
+	// A PEM file with the certificate and what leads to its authority; relative to this file, and read again when it changes.
+	CertFile string `yaml:"cert_file"`
+	// A PEM file with the certificate's key; relative to this file, and read again when it changes.
+	KeyFile string `yaml:"key_file"`
 }
 
 // Metrics is the Prometheus endpoint.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/tls"
 	"embed"
 	"errors"
 	"fmt"
@@ -56,6 +57,8 @@ type Options struct {
 	Token string
 	// BasePath is the path under which it is served, e.g. /nightshift; empty: /.
 	BasePath string
+	// CertFile and KeyFile are PEM files to speak TLS with; both empty: plain HTTP.
+	CertFile, KeyFile string
 	// QueuesWrite lets the pages under /queues change something.
 	QueuesWrite bool
 	// ShowContent lets /queues show requests and results, not only references.
@@ -106,11 +109,12 @@ func (o Options) validate() error {
 
 // Dashboard serves the web page. It is safe for concurrent use.
 type Dashboard struct {
-	opts    Options
-	door    *door.Door
-	page    *template.Template
-	queues  *asynqmon.HTTPHandler
-	handler http.Handler
+	opts        Options
+	door        *door.Door
+	certificate *door.Certificate // nil: plain HTTP
+	page        *template.Template
+	queues      *asynqmon.HTTPHandler
+	handler     http.Handler
 }
 
 // New makes a dashboard. It opens connections to Redis lazily; Close ends them.
@@ -138,6 +142,14 @@ func New(opts Options) (*Dashboard, error) {
 	mux.Handle(queuesRoot+"/", console)
 	d.handler = d.door.Protect(mux)
 	return d, nil
+}
+
+// TLS returns what to serve with; nil: plain HTTP.
+func (d *Dashboard) TLS() *tls.Config {
+	if d.certificate == nil {
+		return nil
+	}
+	return d.certificate.Config()
 }
 
 // ServeHTTP answers one request.

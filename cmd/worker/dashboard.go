@@ -12,7 +12,7 @@ func (p *program) dashboardCommand() *cobra.Command {
 	var addr string
 	c := &cobra.Command{
 		Use: "dashboard", Short: "serve the web page alone", Args: cli.Args,
-		Long: "Serves the web page alone: batches and breakers, and the queues under /queues, read-only. It listens on loopback only.",
+		Long: "Serves the web page alone: batches and breakers, and the queues under /queues. On an address that is not loopback it needs dashboard.token_env.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := p.LoadShared(config.WithoutKeys())
 			if err != nil {

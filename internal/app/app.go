@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 
@@ -182,14 +183,22 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 
 func (a *App) buildDashboard() error {
 	cfg := a.conn.Config
+	token, err := cfg.Dashboard.Token(os.LookupEnv)
+	if err != nil {
+		return err
+	}
 	d, err := dashboard.New(dashboard.Options{
 		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Guards: a.conn.Guard, Paces: a.conn.Pacer, Keys: a.conn.Levels, Redis: a.conn.Redis,
-		DecodeTask: tasks.Decode, Addr: cfg.Dashboard.Addr, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
+		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
+		Addr: cfg.Dashboard.Addr, Token: token, BasePath: cfg.Dashboard.BasePath, CertFile: cfg.Dashboard.TLS.CertFile, KeyFile: cfg.Dashboard.TLS.KeyFile,
+		QueuesWrite: cfg.Dashboard.Queues == config.QueuesWrite,
 	})
 	if err != nil {
 		return err
 	}
-	a.servers = append(a.servers, &server{name: "dashboard", addr: cfg.Dashboard.Addr, handler: d, close: d.Close})
+	a.servers = append(a.servers, &server{
+		name: "dashboard", addr: cfg.Dashboard.Addr, base: cfg.Dashboard.BasePath, tls: d.TLS(), handler: d, close: d.Close,
+	})
 	return nil
 }
 
@@ -238,7 +247,7 @@ func (a *App) MetricsURL() string {
 func (a *App) url(name string) string {
 	for _, s := range a.servers {
 		if s.name == name && s.listener != nil {
-			return "http://" + s.listener.Addr().String() + "/"
+			return s.url()
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 type server struct {
 	name     string
 	addr     string
+	base     string      // the path under which it serves; "": /
+	tls      *tls.Config // nil: plain HTTP
 	handler  http.Handler
 	close    func() error // may be nil
 	listener net.Listener
@@ -28,16 +31,29 @@ func (s *server) start(wg *sync.WaitGroup, log *slog.Logger) error {
 	}
 	s.listener = l
 	s.http = &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: s.handler, TLSConfig: s.tls, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	wg.Go(func() {
-		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		serve := s.http.Serve
+		if s.tls != nil {
+			serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+		}
+		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			log.Error("server ended", "server", s.name, "error", err)
 		}
 	})
 	return nil
+}
+
+// url is where it listens.
+func (s *server) url() string {
+	scheme := "http"
+	if s.tls != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + s.listener.Addr().String() + s.base + "/"
 }
 
 func (s *server) stop() error {

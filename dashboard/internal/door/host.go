@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"nightshift/config"
 )
 
-// CheckAddr says whether addr is an address to listen on, "host:port".
-func CheckAddr(addr string) error {
+// checkAddr says whether addr is an address to listen on, "host:port".
+func checkAddr(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("check dashboard address %q: %w", addr, err)
@@ -26,12 +27,12 @@ func CheckAddr(addr string) error {
 // checkAccess says whether a token is good enough for an address.
 func checkAccess(addr, token string) error {
 	if addr != "" {
-		if err := CheckAddr(addr); err != nil {
+		if err := checkAddr(addr); err != nil {
 			return err
 		}
 	}
 	if token == "" {
-		if host, port, _ := net.SplitHostPort(addr); addr != "" && !loopbackName(host) {
+		if host, port, _ := net.SplitHostPort(addr); addr != "" && !config.Loopback(host) {
 			return fmt.Errorf("check dashboard address %q: others could reach it and there is no token: name a variable that holds one "+
 				"in dashboard.token_env, or write 127.0.0.1:%s and reach it through a tunnel (ssh -L)", addr, port)
 		}
@@ -81,14 +82,5 @@ func loopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
-	return loopbackName(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
-}
-
-// loopbackName says whether a host name or IP address is this machine's own.
-func loopbackName(name string) bool {
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	return err == nil && ip.IsLoopback()
+	return config.Loopback(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
 }
