@@ -41,10 +41,10 @@ type Gate interface {
 type Entry struct {
 	Key     breaker.Key
 	NoProbe bool // the call may not be a breaker's probe
-	// Ask is for the pace; its model is the key's. Its ticket names the call, for
-	// the guard too.
+	// Ask is for the pace; its model is the key's. Its ticket names the call and,
+	// while that waits, its place.
 	Ask limit.Ask
-	// Charge is for the guard.
+	// Charge is for the guard. A gate may give it another ticket.
 	Charge limit.Charge
 	// Waiting says that the entry was asked for before and has a place.
 	Waiting bool

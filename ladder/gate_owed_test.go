@@ -100,3 +100,26 @@ func TestAPlaceThatIsWaitedForAloneIsNotGivenBack(t *testing.T) {
 	}
 	j.want(0, 0, 3, 3)
 }
+
+// What was owed of a question must not take away what a later one has got: a line
+// that waited alone goes alone, and is in flight when Redis hears of both.
+func TestARefundThatComesLateTakesNoLaterCallAway(t *testing.T) {
+	j := joined(t, limit.Limits{Concurrency: 1}, 0)
+	_, _ = j.gate.Leave(t.Context(), j.enter("warm"), passed(1)) // the scripts are loaded
+	j.cut.Store(true)
+	first := j.enter("one")
+	e := j.waits("two") // which owes a refund of what may have been counted
+	if _, err := j.gate.Leave(t.Context(), first, passed(1)); err != nil {
+		t.Fatal(err)
+	}
+	second, err := j.gate.Enter(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.back()
+	j.want(0, 0, 3, 502) // the shared pace knows no call that goes alone
+	if _, err := j.gate.Leave(t.Context(), second, passed(1)); err != nil {
+		t.Fatal(err)
+	}
+	j.want(0, 0, 3, 3)
+}

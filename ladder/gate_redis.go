@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -112,8 +113,11 @@ func NewRedisGate(o RedisGateOptions) *RedisGate {
 // busyFor is how long after a call had to wait others are taken to have to.
 const busyFor = time.Second
 
-// Enter asks for one call.
+// Enter asks for one call. The guard knows every question by a ticket of its own:
+// what is given back of one may reach Redis after a later one of the same call was
+// granted, and would take that away.
 func (g *RedisGate) Enter(ctx context.Context, e Entry) (Pass, error) {
+	e.Charge.Ticket = rand.Text()
 	a := &replies{guarded: !e.Waiting && !g.isBusy(e.Ask.Model)}
 	answered, err := g.o.Switch.Ask(ctx, func(ctx context.Context) error { return g.ask(ctx, &e, a) })
 	switch {

@@ -9,12 +9,14 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/dashboard"
+	"nightshift/internal/standby"
 	"nightshift/ladder"
 	"nightshift/limit"
 	"nightshift/replay"
@@ -44,6 +46,7 @@ type App struct {
 	worker   *tasks.Worker    // nil without Options.Worker
 	watcher  *breaker.Watcher // with the worker
 	router   *ladder.Router   // with the worker
+	side     *standby.Switch  // with the worker
 	calls    adapters         // with the worker
 	log      *replay.Log      // with the worker; nil: no call is logged
 	servers  []*server
@@ -107,7 +110,8 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		return err
 	}
 	a.calls = calls
-	gate, breakers := gates(a.conn, watch.metrics, log)
+	gate, breakers, side := gates(a.conn, watch.metrics, log)
+	a.side = side
 	prober, err := ladder.NewProber(ladder.ProberOptions{
 		Models: cfg.Models, Callers: calls, Gate: gate, Logger: log, Observer: watch,
 	})
@@ -286,7 +290,7 @@ func (a *App) StopWork(ctx context.Context) error {
 }
 
 // Stop ends the parts in the reverse order: the worker as Worker.Stop says, then
-// probes, then the servers, then the connections.
+// probes, then the servers, then, once Redis has heard of every call, the connections.
 func (a *App) Stop(ctx context.Context) error {
 	a.stopOnce.Do(func() { a.stopErr = a.stop(ctx) })
 	return a.stopErr
@@ -304,9 +308,26 @@ func (a *App) stop(ctx context.Context) error {
 		errs = append(errs, s.stop())
 	}
 	a.loops.Wait()
+	a.bookOwed(ctx)
 	a.calls.Close()
 	if err := errors.Join(errs...); errors.Is(err, tasks.ErrStuck) {
 		return err // its clients are in use still; they end with the process
 	}
 	return errors.Join(append(errs, a.conn.Close())...)
+}
+
+// bookLimit is how long a process that ends waits for a Redis that does not hear
+// of its last calls.
+const bookLimit = 5 * time.Second
+
+// bookOwed tells Redis of calls that it missed: the guard would count too few.
+func (a *App) bookOwed(ctx context.Context) {
+	if a.side == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookLimit)
+	defer cancel()
+	if err := a.side.Flush(ctx); err != nil {
+		a.opts.Logger.Warn("redis does not hear of the last calls: breakers, pace and guard do not count them", "error", err)
+	}
 }

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -86,4 +88,38 @@ func TestAnAttemptGoesOnWithoutRedis(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker that is told to stop while Redis is away, after a call that Redis does
+// not know of: it ends with the line's answer written and the call counted.
+func TestACallWithoutRedisIsCountedBeforeItsWorkerEnds(t *testing.T) {
+	t.Parallel()
+	s := newStages()
+	f := newFleet(t, fleetOptions{
+		rungs: "{model: a/one, tries: 2}, {model: b/two, tries: 1}", concurrency: 1, retries: 5, cooldown: "2s", maxCooldown: "16s",
+	}, "--appendonly", "yes", "--appendfsync", "always")
+	f.up.Server.Config.Handler = http.HandlerFunc(s.serve)
+	f.submit("b", 1)
+	w := f.start()
+	<-s.first
+	f.redis.Kill()
+	close(s.goOn)
+	f.until(60*time.Second, "a call is made without Redis", func() bool { return s.count() == 2 })
+	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	f.redis.Restart(t)
+	if err := w.Wait(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	guards, err := f.conn.Guard.List(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range guards {
+		if g.Producer == "p" && g.Calls == 2 && f.status("b").Succeeded == 1 {
+			return
+		}
+	}
+	t.Errorf("two calls were made; the guards count %+v, status %+v", guards, f.status("b"))
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -192,6 +193,14 @@ func (f *fleet) start() *exec.Cmd {
 func kill(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
+}
+
+// end tells a worker to stop and waits until it has: all that it knows is in Redis then.
+func (f *fleet) end(cmd *exec.Cmd) {
+	f.t.Helper()
+	if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+		f.t.Errorf("stop a worker: %v", err)
+	}
 }
 
 func (f *fleet) submit(id string, n int, change ...func(*batch.Description)) {

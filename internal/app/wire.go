@@ -122,15 +122,16 @@ func callers(cfg *config.Config) (adapters, error) {
 }
 
 // gates is what a worker's calls pass: breakers, pace and guard in Redis, or,
-// while it does not answer, the process's own.
-func gates(c *Conn, m *Metrics, log *slog.Logger) (*ladder.RedisGate, *breaker.Fallback) {
+// while it does not answer, the process's own. The switch knows what Redis has not
+// heard.
+func gates(c *Conn, m *Metrics, log *slog.Logger) (*ladder.RedisGate, *breaker.Fallback, *standby.Switch) {
 	side := standby.New(standby.Options{Name: "breakers, pace and guard", OnChange: m.Fallback, Logger: log})
 	breakers := breaker.NewFallback(c.Breakers, breaker.NewMemory(c.Numbers, nil), breaker.FallbackOptions{Switch: side})
 	return ladder.NewRedisGate(ladder.RedisGateOptions{
 		Redis: c.Redis.Breaker(), Switch: side, Breakers: c.Breakers, Pace: c.Pacer, Guard: c.Guard, OwnBreakers: breakers,
 		OwnPace:  limit.NewFallback(c.Pacer, limit.NewMemory(paceLimits(c.Config), nil), limit.FallbackOptions{Switch: side}),
 		OwnGuard: limit.NewGuardFallback(c.Guard, nil, limit.FallbackOptions{Switch: side}),
-	}), breakers
+	}), breakers, side
 }
 
 // paced names a model for package limit, which knows no breakers.

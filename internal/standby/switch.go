@@ -30,6 +30,8 @@ const (
 	// catchLimit bounds one go at catching up, which the call that found the
 	// store back waits for.
 	catchLimit = 2 * time.Second
+	// retryFlush is the pause between two tries of a process that ends.
+	retryFlush = 200 * time.Millisecond
 )
 
 // Options may all be zero.
@@ -68,16 +70,18 @@ type Switch struct {
 	o Options
 
 	away     atomic.Bool
-	owing    atomic.Bool  // there is something to catch up on
-	nextTry  atomic.Int64 // while away, ms of the clock
-	change   sync.Mutex   // of side, so that changes are told in order
-	catching sync.Mutex   // one call of the catch-ups at a time
+	owing    atomic.Bool   // there is something to catch up on
+	nextTry  atomic.Int64  // while away, ms of the clock
+	change   sync.Mutex    // of side, so that changes are told in order
+	catching chan struct{} // holds one: one call of the catch-ups at a time
 	mu       sync.Mutex
 	catchUps []func(context.Context) error
 }
 
 // New returns a switch whose store is taken to be there.
-func New(o Options) *Switch { return &Switch{o: o.withDefaults()} }
+func New(o Options) *Switch {
+	return &Switch{o: o.withDefaults(), catching: make(chan struct{}, 1)}
+}
 
 // Register adds what tells the store what a part of the process kept for it. It
 // is called before the store decides again and after Owe, never twice at a time;
@@ -127,10 +131,15 @@ func (s *Switch) now() int64 { return s.o.Now().UnixMilli() }
 // catchUp tells a store that answers what it missed, and then has it decide.
 // Who finds another at it leaves that to the other.
 func (s *Switch) catchUp(ctx context.Context) {
-	if !s.away.Load() && !s.owing.Load() || !s.catching.TryLock() {
+	if !s.away.Load() && !s.owing.Load() {
 		return
 	}
-	defer s.catching.Unlock()
+	select {
+	case s.catching <- struct{}{}:
+	default:
+		return
+	}
+	defer func() { <-s.catching }()
 	ctx, cancel := context.WithTimeout(ctx, catchLimit)
 	defer cancel()
 	s.owing.Store(false) // before: what comes meanwhile is owed again
@@ -151,6 +160,32 @@ func (s *Switch) tell(ctx context.Context) error {
 		errs = append(errs, catchUp(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// Flush tells the store what it missed, for a process that ends: nobody asks any
+// more, so that nothing else would. It tries until that is done or ctx ends, and
+// leaves who decides as it is.
+func (s *Switch) Flush(ctx context.Context) error {
+	select {
+	case s.catching <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.catching }()
+	for s.away.Load() || s.owing.Load() {
+		s.owing.Store(false)
+		err := s.tell(ctx)
+		if err == nil {
+			return nil
+		}
+		s.owing.Store(true)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryFlush):
+		}
+	}
+	return nil
 }
 
 // turn notes who decides and tells of it, once a change.

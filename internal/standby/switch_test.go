@@ -181,3 +181,46 @@ func TestPartsShareASwitch(t *testing.T) {
 		}
 	})
 }
+
+// A process that ends has nobody who asks: what is owed is told all the same, as
+// soon as the store takes it, and not for longer than there is time.
+func TestAProcessThatEndsTellsWhatItOwes(t *testing.T) {
+	inVirtualTime(t, func(s *side) {
+		if err := s.Flush(s.Context()); err != nil || s.caught != 0 {
+			t.Errorf("with nothing owed: told %d times, %v", s.caught, err)
+		}
+		s.Owe()
+		s.deaf = true
+		short, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		if err := s.Flush(short); !errors.Is(err, errDown) || s.caught < 2 {
+			t.Errorf("a store that takes nothing: told %d times, %v", s.caught, err)
+		}
+		s.deaf, s.caught = false, 0
+		for range 2 { // the second time nothing is left
+			if err := s.Flush(s.Context()); err != nil || s.caught != 1 {
+				t.Errorf("told %d times, %v", s.caught, err)
+			}
+		}
+	})
+}
+
+// Who is at telling is waited for: the process ends after it.
+func TestFlushWaitsForWhoTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, told := New(Options{}), false
+		s.Register(func(context.Context) error {
+			time.Sleep(time.Second)
+			told = true
+			return nil
+		})
+		s.Owe()
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = s.Ask(t.Context(), func(context.Context) error { return nil }) })
+		time.Sleep(time.Millisecond)
+		if err := s.Flush(t.Context()); err != nil || !told {
+			t.Errorf("told %v, %v", told, err)
+		}
+		wg.Wait()
+	})
+}
