@@ -20,7 +20,6 @@ type place struct {
 type decoder struct {
 	problems *problems
 	places   map[string]place // by path.id, of everything that the file sets
-	order    []string         // the ids, as decoded
 }
 
 var (
@@ -44,7 +43,6 @@ func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag, p path
 	}
 	if d.value(n, v, tag, p) {
 		d.places[p.id()] = place{p, pos, n, v}
-		d.order = append(d.order, p.id())
 	}
 }
 

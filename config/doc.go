@@ -5,7 +5,7 @@
 // file, each with its line, column and key. The way of a file:
 //
 //	YAML → tree (tree.go) → structs with defaults (decode.go)
-//	     → inheritance (resolve.go) → checks (check*.go) → keys to come (later.go)
+//	     → inheritance (resolve.go) → checks (check*.go)
 //
 // A key is a field of a struct in types.go. Its tags say what may stand there:
 //
@@ -16,8 +16,7 @@
 //	keyed    a mapping whose keys go into the named field of its elements
 //
 // and its comment says what it means; docs/configuration.md is made of both
-// (go generate ./config). A key whose behaviour is still to come has a row in
-// [Later]: delete the row when the behaviour is there.
+// (go generate ./config).
 //
 // Secrets are only named in the file; [Model.APIKey] reads one when it is
 // needed, and nothing prints them: values that can carry one have types which

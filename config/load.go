@@ -108,7 +108,6 @@ func parse(name string, data []byte, o options) (*Config, error) {
 	c := &checker{decoder: d, cfg: cfg, env: o.env, keyless: o.keyless}
 	c.check()
 	c.outputs(filepath.Dir(name))
-	d.checkLater()
 	overrideRedis(cfg, o, ps)
 	if err := ps.err(); err != nil {
 		return nil, err

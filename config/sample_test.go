@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -91,30 +89,20 @@ func TestSample_Loads(t *testing.T) {
 }
 
 // TestSample_ShowsEveryKey: every key stands in it, or in a comment of it where
-// it would exclude another or is still to come.
+// it would exclude another.
 func TestSample_ShowsEveryKey(t *testing.T) {
 	t.Parallel()
 	places := decodeSample(t)
-	later := Later()
 	for _, key := range allKeys() {
 		name := key[strings.LastIndex(key, ".")+1:]
 		_, set := places[key]
 		commented := regexp.MustCompile(`(?m)#.*\b` + regexp.QuoteMeta(name) + `:`).Match(Sample())
-		isLater := slices.ContainsFunc(later, func(k LaterKey) bool { return covers(k.Key, key) })
 		asInBlock := strings.Contains(key, ".*.breaker.")
 		if !set && !commented && !asInBlock {
 			t.Errorf("the sample does not show %s", key)
 		}
-		if set && isLater && !strings.Contains(lineOf(Sample(), places[key].pos.line), "later") {
-			t.Errorf("line %d: %s is not marked later", places[key].pos.line, key)
-		}
 	}
 }
-
-// covers says whether a row is about a key.
-func covers(row, key string) bool { return row == key || strings.HasPrefix(key, row+".") }
-
-func lineOf(text []byte, n int) string { return strings.Split(string(text), "\n")[n-1] }
 
 // TestSample_NamesNoRedis: `enqueue run` embeds one unless one is named.
 func TestSample_NamesNoRedis(t *testing.T) {
@@ -136,37 +124,5 @@ func TestSample_NewcomerEditsFewLines(t *testing.T) {
 	t.Parallel()
 	if n := strings.Count(string(Sample()), "# EDIT"); n == 0 || n > 11 { // one of them explains the word
 		t.Errorf("%d lines are marked EDIT", n)
-	}
-}
-
-// TestLater_RowsAreKeys: a row for a key that is gone, or for a value that the
-// key cannot have, would never refuse anything.
-func TestLater_RowsAreKeys(t *testing.T) {
-	t.Parallel()
-	keys := allKeys()
-	for _, row := range Later() {
-		if !slices.ContainsFunc(keys, func(k string) bool { return covers(row.Key, k) }) {
-			t.Errorf("no key %s", row.Key)
-		}
-	}
-}
-
-// TestLater_EveryRowIsRefusedByAFixture: testdata/bad shows each refusal.
-func TestLater_EveryRowIsRefusedByAFixture(t *testing.T) {
-	t.Parallel()
-	refused := map[string]bool{}
-	for _, file := range badFiles(t) {
-		_, err := Parse("nightshift.yaml", readFile(t, file), env)
-		e, _ := errors.AsType[*Error](err)
-		for _, p := range e.Problems {
-			if strings.Contains(p.What, "not supported yet") {
-				refused[pattern(strings.Split(strings.ReplaceAll(p.Key, "[", ".["), "."))] = true
-			}
-		}
-	}
-	for _, row := range Later() {
-		if !refused[row.Key] {
-			t.Errorf("no fixture for %s; there are %v", row.Key, slices.Sorted(maps.Keys(refused)))
-		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // pair is one key of a mapping to be written; keys keep their order.
@@ -75,4 +76,16 @@ func scalar(v any) string {
 		return fmt.Sprintf("%q", "cannot be written: "+err.Error())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// duration is shorter than String: 168h in place of 168h0m0s.
+func duration(t time.Duration) string {
+	s := t.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
