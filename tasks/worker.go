@@ -137,11 +137,13 @@ func (w *Worker) Start(ctx context.Context) error {
 	calls, cutCalls := context.WithCancel(context.Background())
 	loops, endLoops := context.WithCancel(context.Background())
 	w.cutCalls, w.endLoops = cutCalls, endLoops
+	scripts := newQueueScripts(w.opts.QueueRedis)
 	for _, q := range w.opts.Queues {
 		h := w.handler(q, calls)
 		w.handlers = append(w.handlers, h)
 		for _, slots := range split(q.Slots) {
-			w.servers = append(w.servers, server{w.server(q, slots), h})
+			ahead := newReadAhead(w.opts.QueueRedis, q.Name, slots, scripts, w.opts.Logger)
+			w.servers = append(w.servers, server{w.server(ahead, q, slots), ahead, h})
 		}
 	}
 	w.loop(func() { w.leases.run(loops, w.opts.RenewEvery) })
@@ -149,7 +151,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.loop(func() { w.keeper.run(loops) })
 	w.loop(func() { w.messages.run(loops) })
 	for _, s := range w.servers {
-		if err := s.Start(s.handler); err != nil {
+		if err := s.Start(s); err != nil {
 			return errors.Join(fmt.Errorf("start queue %s: %w", s.handler.queue.Name, err), w.Stop(ctx))
 		}
 	}
@@ -172,16 +174,32 @@ func (w *Worker) handler(q Queue, calls context.Context) *handler {
 	}
 }
 
-// server is one asynq server and the handler that it feeds.
+// server is one asynq server, its client of Redis, and the handler that it feeds.
 type server struct {
 	*asynq.Server
+	ahead   *readAhead
 	handler *handler
 }
 
+// ProcessTask implements asynq.Handler.
+func (s server) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	id, _ := asynq.GetTaskID(ctx)
+	defer s.ahead.returned(id)
+	return s.handler.ProcessTask(ctx, task)
+}
+
+// endPull takes no more tasks.
+func (s server) endPull() {
+	s.ahead.stop()
+	s.Stop()
+}
+
+func (s server) end() { s.Shutdown() }
+
 const (
-	// serverSlots is how many slots one asynq server feeds: it dequeues one task a
-	// round trip, whatever its concurrency.
-	serverSlots = 16
+	// serverSlots is how many slots one asynq server feeds. With readAhead it would
+	// feed more; it starts one task after another, some 10 µs each.
+	serverSlots = 64
 	// maxServers bounds the servers of a queue: beyond it there was nothing to gain
 	// on a machine of two cores (BenchmarkHandler).
 	maxServers = 4
@@ -202,8 +220,8 @@ func split(slots int) []int {
 
 // server is an asynq server of one queue, with the settings that its measured
 // traps ask for (docs/adr/0002).
-func (w *Worker) server(q Queue, slots int) *asynq.Server {
-	return asynq.NewServerFromRedisClient(w.opts.QueueRedis, asynq.Config{
+func (w *Worker) server(rdb redis.UniversalClient, q Queue, slots int) *asynq.Server {
+	return asynq.NewServerFromRedisClient(rdb, asynq.Config{
 		Concurrency: slots, Queues: map[string]int{q.Name: 1},
 		TaskCheckInterval: 100 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
 		ShutdownTimeout: w.opts.ShutdownTimeout + queueGrace,
@@ -235,7 +253,7 @@ func (w *Worker) shutdown(ctx context.Context) error {
 	for _, h := range w.handlers {
 		h.gate.shut()
 	}
-	pulling := w.each((*asynq.Server).Stop) // takes long where Redis is silent
+	pulling := w.each(server.endPull) // takes long where Redis is silent
 	done := w.attemptsDone()
 	limit := time.NewTimer(w.opts.ShutdownTimeout)
 	defer limit.Stop()
@@ -265,7 +283,7 @@ func (w *Worker) stopQueues(pulling <-chan struct{}) error {
 		return ErrStuck
 	}
 	select {
-	case <-w.each((*asynq.Server).Shutdown):
+	case <-w.each(server.end):
 		return nil
 	case <-limit:
 		return ErrStuck
@@ -274,10 +292,10 @@ func (w *Worker) stopQueues(pulling <-chan struct{}) error {
 
 // each does something to all servers at once; the channel is closed when it is
 // done for all.
-func (w *Worker) each(do func(*asynq.Server)) <-chan struct{} {
+func (w *Worker) each(do func(server)) <-chan struct{} {
 	var all sync.WaitGroup
 	for _, s := range w.servers {
-		all.Go(func() { do(s.Server) })
+		all.Go(func() { do(s) })
 	}
 	done := make(chan struct{})
 	go func() {

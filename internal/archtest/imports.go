@@ -27,7 +27,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/cli":        {by: []string{"cmd/worker", "cmd/enqueue"}, imports: []string{"config"}},
 	"internal/sim":        {by: []string{"cmd/worker", "cmd/enqueue", "internal/app"}},
 	"internal/schema":     {by: []string{"config", "ladder", "batch"}},
-	"internal/convoy":     {by: []string{"breaker", "limit", "ladder", "batch"}},
+	"internal/convoy":     {by: []string{"breaker", "limit", "ladder", "batch", "tasks"}},
 	"internal/standby":    {by: []string{"breaker", "limit", "ladder", "internal/app"}},
 	"internal/notify":     {by: []string{"tasks", "internal/app", "cmd/enqueue"}, imports: []string{"provider"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},

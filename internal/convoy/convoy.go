@@ -2,6 +2,7 @@ package convoy
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -12,14 +13,15 @@ import (
 const (
 	// mostParties bounds a pipeline.
 	mostParties = 64
-	// patience bounds a pipeline of which somebody has all the time.
+	// patience bounds a pipeline of which somebody has all the time; see Patient.
 	patience = 10 * time.Second
 )
 
 // Convoy has one pipeline at a time under way. It is safe for concurrent use, and
 // has a goroutine while somebody waits.
 type Convoy struct {
-	rdb redis.UniversalClient
+	rdb      redis.UniversalClient
+	patience time.Duration
 
 	mu      sync.Mutex
 	busy    bool // a pipeline is under way
@@ -35,7 +37,14 @@ type trip struct {
 }
 
 // New returns a convoy on rdb, which stays the caller's.
-func New(rdb redis.UniversalClient) *Convoy { return &Convoy{rdb: rdb} }
+func New(rdb redis.UniversalClient) *Convoy { return &Convoy{rdb: rdb, patience: patience} }
+
+// Patient has pipelines take up to d where somebody gives them as long; the default
+// is 10 s. It returns the convoy, of which nobody knows yet.
+func (c *Convoy) Patient(d time.Duration) *Convoy {
+	c.patience = d
+	return c
+}
 
 // Send sends a party, with others where there are, and returns with its answers.
 // Where ctx ends before, they are its error, and the calls may run all the same.
@@ -43,10 +52,8 @@ func (c *Convoy) Send(ctx context.Context, p *Party) {
 	if len(p.calls) == 0 {
 		return
 	}
-	t := c.join(ctx, p)
-	if t == nil { // nothing is under way
-		p.take(send(ctx, c.rdb, pointers(nil, p.calls)))
-		c.arrived()
+	t, first := c.join(ctx, p)
+	if first && c.begin(p, t) {
 		return
 	}
 	select {
@@ -58,17 +65,29 @@ func (c *Convoy) Send(ctx context.Context, p *Party) {
 	}
 }
 
-// join has a party wait for what is under way; nil: nothing was, and now it is.
-func (c *Convoy) join(ctx context.Context, p *Party) *trip {
+// join has a party wait for what is under way; first: nothing was, and now it is.
+func (c *Convoy) join(ctx context.Context, p *Party) (t *trip, first bool) {
+	t = &trip{ctx: ctx, calls: p.calls, back: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.busy {
-		c.busy = true
-		return nil
-	}
-	t := &trip{ctx: ctx, calls: p.calls, back: make(chan struct{})}
+	first, c.busy = !c.busy, true
 	c.waiting = append(c.waiting, t)
-	return t
+	return t, first
+}
+
+// begin sends the first party, with those that are as good as here: others that can
+// run do so before. If it stays alone, its own goroutine sends it, and it has its
+// answers.
+func (c *Convoy) begin(p *Party, t *trip) (alone bool) {
+	runtime.Gosched()
+	trips := c.next()
+	if len(trips) > 1 {
+		go c.drive(trips)
+		return false
+	}
+	p.take(send(t.ctx, c.rdb, pointers(nil, p.calls)))
+	c.arrived()
+	return true
 }
 
 // leave has a trip not begin, if it has not.
@@ -89,7 +108,8 @@ func (c *Convoy) arrived() {
 // drive sends all who wait, until nobody does.
 func (c *Convoy) drive(trips []*trip) {
 	for ; trips != nil; trips = c.next() {
-		depart(c.rdb, trips)
+		c.depart(trips)
+		runtime.Gosched() // who can come does
 	}
 }
 
@@ -109,21 +129,21 @@ func (c *Convoy) next() []*trip {
 
 // depart sends trips in one pipeline. None of them can end it: it has the time of
 // the one that has the most.
-func depart(rdb redis.UniversalClient, trips []*trip) {
-	ctx, cancel := context.WithDeadline(context.Background(), latest(trips))
+func (c *Convoy) depart(trips []*trip) {
+	ctx, cancel := context.WithDeadline(context.Background(), latest(trips, c.patience))
 	defer cancel()
 	var calls []*Call
 	for _, t := range trips {
 		calls = pointers(calls, t.calls)
 	}
-	answers := send(ctx, rdb, calls)
+	answers := send(ctx, c.rdb, calls)
 	for _, t := range trips {
 		t.answers, answers = answers[:len(t.calls)], answers[len(t.calls):]
 		close(t.back)
 	}
 }
 
-func latest(trips []*trip) (end time.Time) {
+func latest(trips []*trip, patience time.Duration) (end time.Time) {
 	now := time.Now()
 	for _, t := range trips {
 		d, ok := t.ctx.Deadline()
