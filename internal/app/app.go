@@ -49,6 +49,7 @@ type App struct {
 	side     *standby.Switch  // with the worker
 	calls    adapters         // with the worker
 	log      *replay.Log      // with the worker; nil: no call is logged
+	health   *health
 	servers  []*server
 
 	endLoops context.CancelFunc
@@ -78,7 +79,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
-	a := &App{opts: o, conn: conn, registry: reg}
+	a := &App{opts: o, conn: conn, registry: reg, health: newHealth(conn.Ping)}
 	if err := a.build(queues, watch); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -98,7 +99,7 @@ func (a *App) build(queues []config.Queue, watch *watching) error {
 		}
 	}
 	if addr := a.conn.Config.Metrics.Addr; a.opts.Metrics && addr != "" {
-		a.servers = append(a.servers, &server{name: "metrics", addr: addr, handler: MetricsHandler(a.registry, a.opts.Logger)})
+		a.servers = append(a.servers, &server{name: "metrics", addr: addr, handler: a.health.before(MetricsHandler(a.registry, a.opts.Logger))})
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (a *App) buildDashboard() error {
 		return err
 	}
 	a.servers = append(a.servers, &server{
-		name: "dashboard", addr: cfg.Dashboard.Addr, base: cfg.Dashboard.BasePath, tls: d.TLS(), handler: d, close: d.Close,
+		name: "dashboard", addr: cfg.Dashboard.Addr, base: cfg.Dashboard.BasePath, tls: d.TLS(), handler: a.health.before(d), close: d.Close,
 	})
 	return nil
 }
@@ -276,6 +277,7 @@ func (a *App) Start(ctx context.Context) error {
 			return errors.Join(err, a.Stop(ctx))
 		}
 	}
+	a.health.enter(running)
 	return nil
 }
 
@@ -283,6 +285,7 @@ func (a *App) Start(ctx context.Context) error {
 // open: who runs a batch in this process then takes the last results. Stop must
 // still follow.
 func (a *App) StopWork(ctx context.Context) error {
+	a.health.enter(stopping)
 	if a.worker == nil {
 		return nil
 	}
@@ -297,6 +300,7 @@ func (a *App) Stop(ctx context.Context) error {
 }
 
 func (a *App) stop(ctx context.Context) error {
+	a.health.enter(stopping)
 	var errs []error
 	if a.worker != nil {
 		errs = append(errs, a.worker.Stop(ctx))

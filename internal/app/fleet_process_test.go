@@ -112,6 +112,13 @@ func (u *upstream) set(down bool) {
 	u.down = down
 }
 
+// hold has each answer take so long.
+func (u *upstream) hold(d time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.delay = d
+}
+
 func (u *upstream) counts() (total, probes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

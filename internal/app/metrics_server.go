@@ -1,7 +1,6 @@
 package app
 
 import (
-	"io"
 	"log/slog"
 	"net/http"
 
@@ -21,10 +20,8 @@ func NewRegistry() *prometheus.Registry {
 // maxScrapes bounds the scrapes under way: each reads Redis on the keeper.
 const maxScrapes = 4
 
-// MetricsHandler serves /metrics from reg, and /healthz, which says 200 as long
-// as the process answers at all: it asks nothing of Redis, since a restart heals
-// no outage of it. A metric that cannot be read is left out, logged, and counted
-// in promhttp_metric_handler_errors_total.
+// MetricsHandler serves /metrics from reg. A metric that cannot be read is left
+// out, logged, and counted in promhttp_metric_handler_errors_total.
 func MetricsHandler(reg *prometheus.Registry, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{
@@ -33,9 +30,5 @@ func MetricsHandler(reg *prometheus.Registry, log *slog.Logger) http.Handler {
 		ErrorLog:            slog.NewLogLogger(log.With("what", "metrics").Handler(), slog.LevelWarn),
 		MaxRequestsInFlight: maxScrapes,
 	}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, "ok\n")
-	})
 	return mux
 }

@@ -52,13 +52,8 @@ func TestMetricsServer(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if health := scrape(t, fleetOf(), http.MethodGet, "/healthz", log); health.Code != http.StatusOK || health.Body.String() != "ok\n" {
-		t.Errorf("health: %d %q", health.Code, health.Body)
-	}
-	for _, r := range [][2]string{{"POST", "/metrics"}, {"DELETE", "/healthz"}} {
-		if got := scrape(t, fleetOf(), r[0], r[1], log); got.Code != http.StatusMethodNotAllowed {
-			t.Errorf("%s: status %d", r, got.Code)
-		}
+	if got := scrape(t, fleetOf(), http.MethodPost, "/metrics", log); got.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: status %d", got.Code)
 	}
 	if got := scrape(t, fleetOf(), http.MethodGet, "/", log); got.Code != http.StatusNotFound {
 		t.Errorf("/: status %d", got.Code)

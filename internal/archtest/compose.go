@@ -45,6 +45,11 @@ func compose(root string) ([]string, error) {
 	if s, ok := project.Services["redis"]; ok {
 		problems = append(problems, store(s)...)
 	}
+	for _, name := range []string{"worker", "dashboard"} {
+		if s, ok := project.Services[name]; ok && s.HealthCheck != nil && len(s.HealthCheck.Test) > 1 && !slices.Contains(s.HealthCheck.Test, "health") {
+			problems = append(problems, name+": its health check does not ask the process that runs (worker health)")
+		}
+	}
 	if s, ok := project.Services["worker"]; ok {
 		problems = append(problems, scales(s)...)
 		problems = append(problems, fits(root, s)...)

@@ -9,13 +9,13 @@ import (
 	"nightshift/internal/app"
 )
 
-//go:embed intro.md
+//go:embed intro.txt
 var intro string
 
-//go:embed fleet.md
+//go:embed fleet.txt
 var fleet string
 
-//go:embed outro.md
+//go:embed outro.txt
 var outro string
 
 // generate returns the page.
