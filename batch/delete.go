@@ -49,7 +49,7 @@ func (s *Redis) Free(ctx context.Context, d Description) error {
 			return wrap("delete batch "+d.ID, err)
 		}
 	}
-	for _, index := range []string{noticeKey, allKey} {
+	for _, index := range []string{noticeKey, endedKey, allKey} {
 		if err := s.rdb.ZRem(ctx, index, d.ID).Err(); err != nil {
 			return wrap("delete batch "+d.ID, err)
 		}

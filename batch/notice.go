@@ -94,8 +94,8 @@ type Ended struct {
 	OnTime     *bool        `json:"on_time"`
 }
 
-// message is what is told of a batch that is over.
-func (st Status) message() Message {
+// Message is what is told of a batch that is over.
+func (st Status) Message() Message {
 	return Message{"batch.done", *st.FinishedAt, Ended{
 		ID: st.ID, State: st.State, Queue: st.Queue, Producer: st.Producer, Total: st.Total,
 		Succeeded: st.Succeeded, Failed: st.Failed, Expired: st.Expired, Cancelled: st.Cancelled, Degraded: st.Degraded,
@@ -217,7 +217,7 @@ func (s *Redis) takeNotice(ctx context.Context, id string, place, epoch int64, h
 		return nil, err
 	}
 	n.URL = st.Notify.target
-	if n.Body, err = json.Marshal(st.message()); err != nil {
+	if n.Body, err = json.Marshal(st.Message()); err != nil {
 		return nil, err
 	}
 	return &n, s.move(ctx, id, place, n.place)

@@ -45,7 +45,7 @@ func (s *Redis) Refresh(ctx context.Context, known map[string]Backlog) ([]Backlo
 	now := s.orTest(clock.Val())
 	var all []Backlog
 	var over []any
-	var ends []redis.Z
+	var ends, ended []redis.Z
 	var errs []error
 	for i, id := range ids {
 		if b, is := known[id]; is {
@@ -58,8 +58,13 @@ func (s *Redis) Refresh(ctx context.Context, known map[string]Backlog) ([]Backlo
 		switch {
 		case err != nil:
 		case m.finished() || len(m) == 0:
-			if over = append(over, id); m.tells() {
-				ends = append(ends, redis.Z{Score: float64(m.int("finished_at")), Member: id})
+			over = append(over, id)
+			end := redis.Z{Score: float64(m.int("finished_at")), Member: id}
+			if m.finished() {
+				ended = append(ended, end)
+			}
+			if m.tells() {
+				ends = append(ends, end)
 			}
 		case m.committed():
 			var b Backlog
@@ -69,6 +74,9 @@ func (s *Redis) Refresh(ctx context.Context, known map[string]Backlog) ([]Backlo
 			}
 		}
 		errs = append(errs, wrap("read backlog of "+id, err))
+	}
+	if err := s.noteEnds(ctx, ended, now); err != nil {
+		return all, errors.Join(append(errs, err)...) // they stay among the live ones
 	}
 	return all, errors.Join(append(errs, s.forget(ctx, ends, over))...)
 }

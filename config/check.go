@@ -38,6 +38,7 @@ func (c *checker) check() {
 	c.queues()
 	c.guard()
 	c.dashboard()
+	c.receivers()
 	if !c.keyless {
 		c.keyEnv(path{"batches", "notify", "secret_env"}, c.cfg.Batches.Notify.SecretEnv, "export it, or leave secret_env out: messages are not signed then")
 	}

@@ -82,6 +82,7 @@ func TestParse_FillsInEveryDefault(t *testing.T) {
 		Breaker:   breaker,
 		Guard:     Guard{CallsPerHour: 5000, Over: "defer"},
 		Batches:   Batches{Keep: 168 * time.Hour},
+		Alerts:    Alerts{BreakerOpen: 15 * time.Minute, DeadlineSlack: 15 * time.Minute, DeadlineFor: 5 * time.Minute, GuardQuiet: 15 * time.Minute},
 		Worker:    Worker{ShutdownTimeout: time.Minute},
 		CallLog:   CallLog{Keep: 200_000},
 		Dashboard: Dashboard{Addr: "127.0.0.1:8080", Queues: "read"},

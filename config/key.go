@@ -61,12 +61,30 @@ func readKeyFile(file string) (string, error) {
 // Secret reads what signs messages from the environment variable that is named
 // for it; "" where none is named. env is os.LookupEnv outside of tests.
 func (n Notify) Secret(env func(string) (string, bool)) (string, error) {
-	if n.SecretEnv == "" {
+	return named(env, n.SecretEnv, "read the secret of batches.notify")
+}
+
+// Secret reads what signs the receiver's messages; "" where nothing is named.
+func (r Receiver) Secret(env func(string) (string, bool)) (string, error) {
+	return named(env, r.SecretEnv, "read the secret of a receiver")
+}
+
+// Target reads the whole URL.
+func (r Receiver) Target(env func(string) (string, bool)) (string, error) {
+	if r.URLEnv == "" {
+		return string(r.URL), nil
+	}
+	return named(env, r.URLEnv, "read the URL of a receiver")
+}
+
+// named reads an environment variable; "" where none is named.
+func named(env func(string) (string, bool), name, what string) (string, error) {
+	if name == "" {
 		return "", nil
 	}
-	value, _ := env(n.SecretEnv)
+	value, _ := env(name)
 	if value = strings.TrimSpace(value); value == "" {
-		return "", errors.New("read the secret of batches.notify: its environment variable is not set")
+		return "", errors.New(what + ": its environment variable is not set")
 	}
 	return value, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"time"
@@ -71,6 +72,27 @@ func (h Headers) redacted() map[string]string {
 	return out
 }
 
+// String shows the host alone.
+func (u SecretURL) String() string {
+	if u == "" {
+		return ""
+	}
+	parsed, err := url.Parse(string(u))
+	if err != nil || parsed.Host == "" {
+		return hidden
+	}
+	return parsed.Scheme + "://" + parsed.Host + "/" + hidden
+}
+
+// GoString keeps the rest out of %#v.
+func (u SecretURL) GoString() string { return u.String() }
+
+// LogValue keeps the rest out of logs.
+func (u SecretURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// MarshalJSON hides the rest.
+func (u SecretURL) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
+
 // render turns a value into pairs, lists and scalars, as the file would have it. tag is of the value's field.
 func render(v reflect.Value, tag reflect.StructTag) any {
 	switch x := v.Interface().(type) {
@@ -78,6 +100,8 @@ func render(v reflect.Value, tag reflect.StructTag) any {
 		return []pair{{"url", x.String()}}
 	case Headers:
 		return renderMap(reflect.ValueOf(x.redacted()))
+	case SecretURL:
+		return x.String()
 	case time.Duration:
 		return duration(x)
 	case Auto:

@@ -40,6 +40,7 @@ ladders:
   nightly: {rungs: [{model: openai/gpt-4o}]}
 queues:
   overnight: {ladder: nightly}
+notify: [{url: "https://user:`+canary+`@hooks.example.com/`+canary+`?token=`+canary+`", secret_env: THE_KEY}]
 `), func(name string) (string, bool) {
 		if name == "THE_KEY" {
 			return canary, true
@@ -57,7 +58,12 @@ queues:
 	if provider.Headers["X-Token"] != canary {
 		t.Fatal("the canary is not there to be found")
 	}
+	receiver := cfg.Notify[0]
+	if target, err := receiver.Target(nil); err != nil || strings.Count(target, canary) != 3 {
+		t.Fatal("the canary is not there to be found")
+	}
 	for _, v := range []any{
+		receiver, &receiver, receiver.URL, cfg.Notify,
 		cfg, *cfg, cfg.Redis, &cfg.Redis, target, &target, provider, &provider, provider.Headers,
 		cfg.Providers, cfg.Models, cfg.Redacted(), cfg.Hash(),
 		struct{ C *Config }{cfg},
@@ -68,7 +74,8 @@ queues:
 			t.Errorf("%T prints the secret:\n%s", v, out)
 		}
 	}
-	if redacted := cfg.Redacted(); !strings.Contains(redacted, "X-Token: "+hidden) || !strings.Contains(redacted, "user:"+hidden+"@a:1,b:2") {
+	if redacted := cfg.Redacted(); !strings.Contains(redacted, "X-Token: "+hidden) || !strings.Contains(redacted, "user:"+hidden+"@a:1,b:2") ||
+		!strings.Contains(redacted, "https://hooks.example.com/"+hidden) {
 		t.Errorf("the rest is hidden too:\n%s", redacted)
 	}
 }
@@ -99,6 +106,10 @@ func TestSecrets_NotInErrors(t *testing.T) {
 		"redis parameter":           minimal + `redis: {url: "redis://a:1/0?password=` + canary + `"}`,
 		"redis as a text":           minimal + `redis: "redis://:` + canary + `@a:1/0"`,
 		"secret of messages":        minimal + "batches: {notify: {secret_env: whsec_" + canary + "}}",
+		"receiver without a scheme": minimal + "notify: [{url: hooks.example.com/" + canary + "}]",
+		"receiver that is no URL":   minimal + `notify: [{url: "https://u:` + canary + `@exa mple.com:x/"}]`,
+		"receiver in url_env":       minimal + "notify: [{url_env: https://example.com/" + canary + "}]",
+		"receiver as a text":        minimal + "notify: [https://example.com/" + canary + "]",
 		"dashboard token":           minimal + "dashboard: {token_env: " + canary + "}",
 		"broken below a secret":     with(`{headers: {X-Token: "` + canary + `}}`),
 		"broken beside a secret":    with("{headers: {X-Token: " + canary + "} ]}"),

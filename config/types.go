@@ -22,6 +22,10 @@ type Config struct {
 	Guard Guard `yaml:"guard"`
 	// Batches after their end.
 	Batches Batches `yaml:"batches"`
+	// Who is told when a person may be needed, and of the ends of all batches: services and chats, by their webhooks. [alerts.md](alerts.md) says what they are told.
+	Notify []Receiver `yaml:"notify"`
+	// When the receivers of `notify` are told.
+	Alerts Alerts `yaml:"alerts"`
 	// The worker process.
 	Worker Worker `yaml:"worker"`
 	// The log of calls: a record for each call and each deferral, without prompts and answers. `worker calls` exports it; [formats.md](formats.md#the-call-log) says what stands in it.
@@ -293,6 +297,40 @@ type Notify struct {
 	SecretEnv string `yaml:"secret_env"`
 	// Whether a URL may lead to the machine itself or to private networks: loopback, RFC 1918, 100.64.0.0/10 and fc00::/7. Link-local addresses, where clouds serve their keys, stay closed.
 	AllowPrivate bool `yaml:"allow_private"`
+}
+
+// Receiver is one who is told of events, under a URL.
+type Receiver struct {
+	// Where messages go, http or https. That of a chat's webhook is a secret by itself, which belongs into `url_env`. One of the two is required.
+	URL SecretURL `yaml:"url"`
+	// The environment variable of the workers that holds the URL.
+	URLEnv string `yaml:"url_env"`
+	// What it is told of: `breaker_open_long`, `guard_tripped`, `deadline_at_risk`, `batch_done`. Default: all of them.
+	Events []string `yaml:"events"`
+	// The shape of its messages: JSON for programs, or what the chats Slack, Feishu (Lark) and DingTalk take from a bot.
+	Format string `yaml:"format" enum:"json,slack,feishu,dingtalk" default:"json"`
+	// The environment variable of the workers that holds the secret which signs its messages: with `json` as Standard Webhooks has it, `whsec_` and base64, or any other text of 24 bytes or more, as it is; with `feishu` and `dingtalk` the secret of the bot. Without it they are not signed. Slack knows none.
+	SecretEnv string `yaml:"secret_env"`
+	// Whether its URL may lead to the machine itself or to private networks, as `batches.notify.allow_private`.
+	AllowPrivate bool `yaml:"allow_private"`
+}
+
+// SecretURL is a URL of which no more than its host is printed.
+type SecretURL string
+
+// Events are what a receiver can be told of.
+var Events = []string{"breaker_open_long", "guard_tripped", "deadline_at_risk", "batch_done"}
+
+// Alerts are the thresholds of events.
+type Alerts struct {
+	// How long a breaker that waiting work needs, or that a person holds open, must not have closed before `breaker_open_long`.
+	BreakerOpen time.Duration `yaml:"breaker_open" default:"15m"`
+	// How long before its deadline a batch should be done; one that is thought to end later is at risk, and one of whose end nothing is known is at risk when so little is left. Of a batch with less than ten times as long for all, a tenth of that.
+	DeadlineSlack time.Duration `yaml:"deadline_slack" default:"15m"`
+	// How long a batch must have been at risk before `deadline_at_risk`, and out of it before that is resolved: a forecast wavers.
+	DeadlineFor time.Duration `yaml:"deadline_for" default:"5m"`
+	// How long a guard must have been closed before `guard_tripped` is resolved. One that is at its limit opens and closes every minute.
+	GuardQuiet time.Duration `yaml:"guard_quiet" default:"15m"`
 }
 
 // Worker is about the worker process.

@@ -112,6 +112,10 @@ func newKeeper(id string, o Options, f *Fleet) *Keeper {
 // Leads says whether this process holds the keeper's lease.
 func (k *Keeper) Leads() bool { return k.epoch.Load() > 0 }
 
+// Epoch is that of the keeper's lease, which grows whenever the lease changes
+// hands; 0: this process does not hold it.
+func (k *Keeper) Epoch() int64 { return k.epoch.Load() }
+
 // see takes the heartbeats of all live workers.
 func (k *Keeper) see(live []Heartbeat) {
 	k.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -46,27 +45,7 @@ const (
 	// noticeCut is how long a receiver that is being told may still answer when
 	// the worker stops.
 	noticeCut = 2 * time.Second
-
-	// The waits between tries: the first, doubled up to the most, give or take a
-	// quarter, so that a receiver that comes back is not met by all at once; and how
-	// long after the first try the last one is.
-	noticeFirst = 5 * time.Second
-	noticeMost  = time.Hour
-	noticeFor   = 24 * time.Hour
 )
-
-// nextTry is how long to wait after a try that failed, since the first of them;
-// 0: it was the last. asked is the receiver's Retry-After, and random uniform over
-// [0,1).
-func nextTry(try int, since, asked time.Duration, random float64) time.Duration {
-	left := noticeFor - since
-	if left <= 0 {
-		return 0
-	}
-	wait := min(noticeMost, time.Duration(math.Ldexp(float64(noticeFirst), min(try-1, 20))))
-	wait = time.Duration(float64(wait) * (0.75 + random/2))
-	return min(max(wait, asked), left)
-}
 
 // messenger is the keeper's part that tells URLs of the ends of batches, beside its
 // rounds: a receiver that is silent holds up no line.
@@ -159,7 +138,7 @@ func (m *messenger) tell(ctx context.Context, n batch.Notice) {
 
 // send lets a receiver that is being told answer for a while when the worker stops.
 func (m *messenger) send(ctx context.Context, n batch.Notice) error {
-	call, end := outlast(ctx, noticeCut)
+	call, end := notify.Outlast(ctx, noticeCut)
 	defer end()
 	return m.sender.Send(call, n.URL, n.ID, n.Body)
 }
@@ -178,7 +157,7 @@ func (m *messenger) judge(n batch.Notice, err error, took time.Duration) (batch.
 	if known {
 		asked = refused.RetryAfter
 	}
-	if r.Again = nextTry(n.Try, n.Since+took, asked, m.random()); r.Again == 0 {
+	if r.Again = notify.NextTry(n.Try, n.Since+took, asked, m.random()); r.Again == 0 {
 		return r, NotificationGivenUp
 	}
 	return r, NotificationFailed
@@ -187,7 +166,7 @@ func (m *messenger) judge(n batch.Notice, err error, took time.Duration) (batch.
 // settle notes a result, also while the worker stops, and for a while where Redis
 // does not answer: what is not noted is told again.
 func (m *messenger) settle(life context.Context, n batch.Notice, r batch.NoticeResult) {
-	on, end := outlast(life, noticeCut)
+	on, end := notify.Outlast(life, noticeCut)
 	defer end()
 	ctx, cancel := context.WithTimeout(on, noticeNoting)
 	defer cancel()
@@ -202,21 +181,5 @@ func (m *messenger) settle(life context.Context, n batch.Notice, r batch.NoticeR
 			return
 		case <-time.After(noticeEvery):
 		}
-	}
-}
-
-// outlast returns a context that ends so much later than another does.
-func outlast(life context.Context, by time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(life))
-	stop := context.AfterFunc(life, func() {
-		select {
-		case <-time.After(by):
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() {
-		stop()
-		cancel()
 	}
 }

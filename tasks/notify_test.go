@@ -14,7 +14,6 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-	"pgregory.net/rapid"
 
 	"nightshift/batch"
 	"nightshift/internal/notify"
@@ -217,7 +216,7 @@ func TestNotify_GivesUpAfterADay(t *testing.T) {
 		r.clock.step(n.NextAt.Sub(r.clock.now()))
 	}
 	took := r.clock.now().Sub(begun)
-	if n.State != batch.NotifyFailed || n.Error != "no answer in time" || n.NextAt != nil || took != noticeFor || n.Attempts != 34 {
+	if n.State != batch.NotifyFailed || n.Error != "no answer in time" || n.NextAt != nil || took != notify.TryFor || n.Attempts != 34 {
 		t.Errorf("%+v after %s", n, took)
 	}
 	if len(rec.got) != n.Attempts || r.seen.all[len(r.seen.all)-1] != NotificationGivenUp {
@@ -360,27 +359,4 @@ func TestNotify_WorkersInTurn(t *testing.T) {
 	if len(rec.got) != 0 {
 		t.Errorf("told again: %+v", <-rec.got)
 	}
-}
-
-// Waits double within bounds, respect what the receiver asks for, and end after a day.
-func TestNextTry(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		try := rapid.IntRange(1, 1000).Draw(t, "try")
-		since := time.Duration(rapid.Int64Range(0, int64(noticeFor)*2).Draw(t, "since"))
-		asked := time.Duration(rapid.Int64Range(0, int64(noticeFor)).Draw(t, "asked"))
-		random := rapid.Float64Range(0, 0.999).Draw(t, "random")
-		wait, left := nextTry(try, since, asked, random), noticeFor-since
-		switch {
-		case left <= 0:
-			if wait != 0 {
-				t.Fatalf("%s after the end", wait)
-			}
-		case wait <= 0 || wait > left || wait < min(asked, left):
-			t.Fatalf("%s; %s are left, %s asked for", wait, left, asked)
-		case asked == 0 && wait < left && (wait < noticeFirst*3/4 || wait > noticeMost*5/4):
-			t.Fatalf("%s is out of bounds", wait)
-		case asked == 0 && wait < left && try < 9 && nextTry(try+1, since, 0, random) < min(wait*2-1, left):
-			t.Fatalf("%s is not doubled", wait)
-		}
-	})
 }

@@ -110,7 +110,7 @@ func NewWorker(o Options) *Worker {
 	}
 	w.keeper = newKeeper(w.id, o, w.fleet)
 	w.keeper.begun = w.begun
-	w.messages = newMessenger(o, w.keeper.epoch.Load)
+	w.messages = newMessenger(o, w.keeper.Epoch)
 	return w
 }
 

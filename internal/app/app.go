@@ -16,6 +16,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/dashboard"
+	"nightshift/internal/alert"
 	"nightshift/internal/standby"
 	"nightshift/ladder"
 	"nightshift/limit"
@@ -50,6 +51,7 @@ type App struct {
 	calls    adapters         // with the worker
 	log      *replay.Log      // with the worker; nil: no call is logged
 	health   *health
+	alerts   *alert.Teller // with the worker; nil: nobody is told
 	servers  []*server
 
 	endLoops context.CancelFunc
@@ -164,6 +166,9 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Sink: watch, Logger: log,
 	})
+	if err := a.buildAlerts(watch); err != nil {
+		return err
+	}
 	return a.buildCallLog(watch)
 }
 
@@ -272,6 +277,9 @@ func (a *App) Start(ctx context.Context) error {
 		a.loops.Go(func() { a.router.Run(loops) })
 		if a.log != nil {
 			a.loops.Go(func() { a.log.Run(loops) })
+		}
+		if a.alerts != nil {
+			a.loops.Go(func() { a.alerts.Run(loops) })
 		}
 		if err := a.worker.Start(ctx); err != nil {
 			return errors.Join(err, a.Stop(ctx))

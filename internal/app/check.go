@@ -13,6 +13,8 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
+	"nightshift/internal/alert"
+	"nightshift/internal/notify"
 	"nightshift/ladder"
 	"nightshift/limit"
 	"nightshift/provider"
@@ -68,6 +70,7 @@ func Check(ctx context.Context, cfg *config.Config, o CheckOptions) (Report, err
 	r.Findings = append(r.Findings, checkLadders(cfg)...)
 	if !o.NoProbe { // else secrets need not be there
 		r.Findings = append(r.Findings, checkNotify(cfg))
+		r.Findings = append(r.Findings, checkReceivers(cfg)...)
 	}
 	return r, ctx.Err()
 }
@@ -253,6 +256,31 @@ func checkNotify(cfg *config.Config) Finding {
 		f.Grade, f.Detail = Note, "no batches.notify.secret_env: what URLs of --notify are told is not signed, and they cannot know who told them"
 	}
 	return f
+}
+
+// checkReceivers says who is told of what. It sends nothing.
+func checkReceivers(cfg *config.Config) (found []Finding) {
+	for i, c := range cfg.Notify {
+		f := Finding{"notify", fmt.Sprintf("notify[%d]", i), Good, ""}
+		r, err := receiver(c, "")
+		if err != nil {
+			f.Grade, f.Detail = Bad, oneLine(err)
+		} else {
+			f.Name, f.Detail = r.Name, "is told of "+strings.Join(eventNames(r), ", ")
+			if c.SecretEnv == "" && c.Format != string(notify.Slack) {
+				f.Grade, f.Detail = Note, f.Detail+"; not signed, without secret_env"
+			}
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+func eventNames(r alert.Receiver) (names []string) {
+	for _, e := range r.Events {
+		names = append(names, string(e))
+	}
+	return names
 }
 
 // oneLine puts joined errors side by side.

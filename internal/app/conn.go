@@ -144,6 +144,12 @@ func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
 	return all, errors.Join(unread, c.settle(ctx, all), c.atPresent(ctx, all))
 }
 
+// live is List for the batches that have not ended, oldest first.
+func (c *Conn) live(ctx context.Context) ([]batch.Status, error) {
+	all, unread := c.Batches.Live(ctx)
+	return all, errors.Join(unread, c.atPresent(ctx, all))
+}
+
 // atPresent tells what lines wait for by the hours and pauses of their queues, and by the
 // breakers and guards as they are now.
 func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {

@@ -146,8 +146,8 @@ var (
 	}
 	notificationsTotal = Metric{
 		Name: "nightshift_notifications_total", Type: Counter, Unit: "tries", By: EachWorker, Labels: []string{"result"},
-		Help: "Tries at telling the URL of a batch of its end, by what became of them.",
-		More: "Counted by the keeper: `told`, `failed` (it is tried again) or `given_up`.",
+		Help: "Tries at telling the URL of a batch of its end, or a receiver of an event, by what became of them.",
+		More: "`enqueue batch --notify`, and `notify` in the configuration ([alerts.md](alerts.md)). Counted by the keeper: `told`, `failed` (it is tried again) or `given_up`.",
 	}
 	lineMetrics = []Metric{linesTotal, deferralsTotal, answersTotal, degradedTotal, cacheHitsTotal, notificationsTotal}
 )

@@ -13,7 +13,7 @@ func TestMetricsOfNotifications(t *testing.T) {
 	w.Notified(tasks.NotificationFailed)
 	w.Notified(tasks.NotificationTold)
 	expect(t, reg, `
-# HELP nightshift_notifications_total Tries at telling the URL of a batch of its end, by what became of them.
+# HELP nightshift_notifications_total Tries at telling the URL of a batch of its end, or a receiver of an event, by what became of them.
 # TYPE nightshift_notifications_total counter
 nightshift_notifications_total{result="failed"} 2
 nightshift_notifications_total{result="given_up"} 0

@@ -29,7 +29,8 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/schema":     {by: []string{"config", "ladder", "batch"}},
 	"internal/convoy":     {by: []string{"breaker", "limit", "ladder", "batch", "tasks"}},
 	"internal/standby":    {by: []string{"breaker", "limit", "ladder", "internal/app"}},
-	"internal/notify":     {by: []string{"tasks", "internal/app", "cmd/enqueue"}, imports: []string{"provider"}},
+	"internal/notify":     {by: []string{"tasks", "internal/app", "internal/alert", "cmd/enqueue"}, imports: []string{"provider"}},
+	"internal/alert":      {by: []string{"internal/app"}, imports: []string{"batch", "breaker", "limit", "provider", "internal/notify"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},
 	"internal/jsonscan":   {by: []string{"provider", "batch"}},
 	"internal/hours":      {by: []string{"config", "batch", "tasks", "internal/app", "cmd/worker", "cmd/enqueue"}},
@@ -48,7 +49,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema":  {"internal/schema"},
 	"github.com/klauspost/compress":          {"internal/packer"},
 	"code.dny.dev/ssrf":                      {"internal/notify"},
-	"github.com/standard-webhooks":           {"internal/notify", "tasks", "cmd/enqueue"},
+	"github.com/standard-webhooks":           {"internal/notify", "internal/alert", "internal/app", "tasks", "cmd/enqueue"},
 	"github.com/DeRuina/timberjack":          {"replay"},
 	"github.com/valyala/fastjson":            {"batch"},
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -129,28 +130,36 @@ func (e *Error) Error() string { return e.cause }
 // returns nil once the receiver answered with a 2xx, else an *Error.
 func (s *Sender) Send(ctx context.Context, to, id string, body []byte) error {
 	now := time.Now()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return &Error{cause: "it is not a URL"}
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", s.agent)
-	req.Header.Set(standardwebhooks.HeaderWebhookID, id)
-	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	header := http.Header{}
+	header.Set(standardwebhooks.HeaderWebhookID, id)
+	header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	if s.signer != nil {
 		signature, err := s.signer.Sign(id, now, body)
 		if err != nil {
 			return &Error{cause: "it cannot be signed"}
 		}
-		req.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
+		header.Set(standardwebhooks.HeaderWebhookSignature, signature)
 	}
+	_, err := s.post(ctx, to, header, body)
+	return err
+}
+
+// post returns the beginning of what a receiver that took the message answered.
+func (s *Sender) post(ctx context.Context, to string, header http.Header, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, &Error{cause: "it is not a URL"}
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", s.agent)
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return &Error{cause: causeOf(err)}
+		return nil, &Error{cause: causeOf(err)}
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
-	return verdict(resp, now)
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return answer, verdict(resp, time.Now())
 }
 
 func verdict(resp *http.Response, now time.Time) error {

@@ -89,7 +89,7 @@ func values(f field) string {
 	}
 	name := map[string]string{
 		"string": "text", "bool": "`true`, `false`", "int": "whole number", "float64": "number", "*float64": "number",
-		"time.Duration": "duration", "Auto": "duration or `auto`", "[]string": "list of texts", "map[string]any": "mapping", "Headers": "mapping of texts",
+		"time.Duration": "duration", "Auto": "duration or `auto`", "[]string": "list of texts", "map[string]any": "mapping", "Headers": "mapping of texts", "SecretURL": "text",
 	}[f.typ]
 	low, high := f.tag.Get("min"), f.tag.Get("max")
 	switch {

@@ -44,6 +44,8 @@ func (p *page) block(f field) {
 	title := "`" + f.key + "`"
 	if f.tag.Get("keyed") != "" {
 		title += ", by name"
+	} else if strings.HasPrefix(f.typ, "[]") {
+		title += ", a list"
 	}
 	p.section(title, f.text, elem(f.typ))
 }
