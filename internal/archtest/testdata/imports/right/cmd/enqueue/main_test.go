@@ -1,0 +1,3 @@
+package main
+
+import "github.com/openai/openai-go/v3"

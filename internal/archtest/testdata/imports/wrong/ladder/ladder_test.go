@@ -1,0 +1,3 @@
+package ladder
+
+import "github.com/openai/openai-go/v3"
