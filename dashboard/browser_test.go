@@ -13,13 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-
-	"nightshift/dashboard"
 )
 
 const (
@@ -151,75 +148,4 @@ func (tb *tab) visible(t *testing.T, selector string) string {
 	t.Helper()
 	tb.do(t, chromedp.WaitVisible(chromedp.CSS(selector)))
 	return run(t, tb, chromedp.Text(chromedp.CSS(selector)))
-}
-
-func TestBrowserShowsThePage(t *testing.T) {
-	b := setup(t, func(o *dashboard.Options) { o.Rehearsal = true })
-	b.batches.list, b.breakers.list = aNight(now)
-	b.batches.list[1].ID, b.batches.list[1].Idle = strings.Repeat("one_long_name", 8), true
-	b.guards.list = someGuards(now)
-	tb := newTab(t)
-	for name, width := range map[string]int64{"wide": 1280, "narrow": 390} {
-		tb.do(t, chromedp.EmulateViewport(width, 844), chromedp.Navigate(b.url+"/"))
-		wantAll(t, tb.visible(t, `[data-batch="summaries-2026-10-05"]`), "waiting", "7,000 succeeded", "$41.27", "in 49 min")
-		wantAll(t, tb.visible(t, `[data-breaker="openai/gpt-4o"]`), "open", "unavailable: status 503", "next probe")
-		wantAll(t, tb.visible(t, `[data-guard="ada"]`), "open", "1,000 of 1,000", "in 7 min")
-		if px := tb.overflow(t); px > 0 {
-			t.Errorf("at %d px the page is %d px too wide", width, px)
-		}
-		tb.shot(t, name)
-	}
-	filled := run(t, tb, chromedp.Evaluate[string](`getComputedStyle(document.querySelector("rect.succeeded")).fill`))
-	if filled == "" || filled == "rgb(0, 0, 0)" {
-		t.Errorf("the style sheet does not colour the bar: %q", filled)
-	}
-	tb.check(t, b.url)
-}
-
-func TestBrowserShowsThePageInTheDark(t *testing.T) {
-	b := setup(t, nil)
-	b.batches.list, b.breakers.list = aNight(now)
-	tb := newTab(t)
-	dark := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}
-	if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: dark}); err != nil {
-		t.Fatal(err)
-	}
-	tb.do(t, chromedp.EmulateViewport(1280, 844), chromedp.Navigate(b.url+"/"))
-	back := run(t, tb, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`))
-	if back != "rgb(16, 19, 42)" {
-		t.Errorf("the page is %s", back)
-	}
-	tb.shot(t, "dark")
-	tb.check(t, b.url)
-}
-
-// The page shows what changed without being loaded again.
-func TestBrowserRefreshes(t *testing.T) {
-	b := setup(t, nil)
-	tb := newTab(t)
-	tb.do(t, chromedp.Navigate(b.url+"/"))
-	wantAll(t, tb.visible(t, ".empty"), "No batch yet")
-	tb.shot(t, "empty")
-	run(t, tb, chromedp.Evaluate[bool](`window.same = true`))
-	batches, _ := aNight(now)
-	b.batches.mu.Lock()
-	b.batches.list = batches
-	b.batches.mu.Unlock()
-	tb.visible(t, `[data-batch="translations"]`)
-	if !run(t, tb, chromedp.Evaluate[bool](`window.same === true`)) {
-		t.Error("the whole page was loaded again")
-	}
-	tb.check(t, b.url)
-}
-
-func TestBrowserShowsTheQueues(t *testing.T) {
-	b, _ := queued(t, 3, func(o *dashboard.Options) { o.ShowContent = true })
-	tb := newTab(t)
-	tb.do(t, chromedp.EmulateViewport(1280, 844), chromedp.Navigate(b.url+"/"), chromedp.Click(chromedp.CSS(`a[href="/queues/"]`)),
-		chromedp.WaitVisible(chromedp.Search(`//a[contains(., "overnight")]`)))
-	tb.shot(t, "queues")
-	tb.do(t, chromedp.Navigate(b.url+"/queues/queues/overnight?status=pending"),
-		chromedp.WaitVisible(chromedp.Search(`//*[contains(text(), "row-2")]`)))
-	tb.shot(t, "tasks")
-	tb.check(t, b.url)
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"crypto/tls"
 	"embed"
 	"errors"
@@ -22,29 +21,22 @@ import (
 //go:embed templates static
 var files embed.FS
 
-// Batches is what the dashboard needs of package batch.
-type Batches interface {
-	// List returns all batches, newest first.
-	List(ctx context.Context) ([]batch.Status, error)
-	// Request returns a line as it was submitted, or batch.ErrNotFound.
-	Request(ctx context.Context, ref batch.Ref) (batch.Line, error)
-}
-
-// Breakers is what the dashboard needs of package breaker.
-type Breakers interface {
-	// List returns the state of the given breakers, in their order.
-	List(ctx context.Context, keys []breaker.Key) ([]breaker.Status, error)
-}
-
 // Options are the parts of a dashboard. Those without a default are required.
 type Options struct {
 	Batches  Batches
 	Breakers Breakers
 	Guards   Guards
-	// Paces are shown with the models' breakers; nil: they are not.
-	Paces Paces
-	// Keys are the breakers to show, in the order of the page.
-	Keys []breaker.Key
+	Paces    Paces
+	Averages Averages
+	Fleet    Fleet
+	Minutes  Minutes
+	Changes  Changes
+	// Keys are the breakers to show, in the order of the page, and Settings what
+	// each of them goes by.
+	Keys     []breaker.Key
+	Settings func(breaker.Key) breaker.Settings
+	// Ladders are those of the configuration, in the order of the page.
+	Ladders []Ladder
 	// Redis is where asynqmon finds the queues. Each call of its
 	// MakeRedisClient must give a new client: Close closes them.
 	Redis asynq.RedisConnOpt
@@ -97,6 +89,12 @@ func (o Options) validate() error {
 		{"Batches", o.Batches == nil},
 		{"Breakers", o.Breakers == nil},
 		{"Guards", o.Guards == nil},
+		{"Paces", o.Paces == nil},
+		{"Averages", o.Averages == nil},
+		{"Fleet", o.Fleet == nil},
+		{"Minutes", o.Minutes == nil},
+		{"Changes", o.Changes == nil},
+		{"Settings", o.Settings == nil},
 		{"Redis", o.Redis == nil},
 		{"DecodeTask", o.DecodeTask == nil},
 	} {
@@ -107,12 +105,14 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Dashboard serves the web page. It is safe for concurrent use.
+// Dashboard serves the web pages. It is safe for concurrent use.
 type Dashboard struct {
 	opts        Options
 	door        *door.Door
 	certificate *door.Certificate // nil: plain HTTP
-	page        *template.Template
+	pages       map[string]*template.Template
+	readers     *http.ServeMux // of the pages that can be followed
+	live        *live
 	queues      *asynqmon.HTTPHandler
 	handler     http.Handler
 }
@@ -122,25 +122,19 @@ func New(opts Options) (*Dashboard, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	d := &Dashboard{opts: opts.withDefaults()}
+	d := &Dashboard{opts: opts.withDefaults(), live: newLive()}
 	if err := d.makeDoor(); err != nil {
 		return nil, err
 	}
-	page, err := template.New("page.html").Funcs(d.funcs()).ParseFS(files, "templates/*.html")
-	if err != nil {
-		return nil, fmt.Errorf("parse dashboard templates: %w", err)
+	if err := d.parsePages(); err != nil {
+		return nil, err
 	}
-	d.page = page
 	d.queues = newQueues(d.opts)
 	console, err := newConsole(d.queues, d.door, d.opts.QueuesWrite)
 	if err != nil {
 		return nil, errors.Join(err, d.queues.Close())
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", d.servePage)
-	mux.HandleFunc("/static/{name}", serveStatic)
-	mux.Handle(queuesRoot+"/", console)
-	d.handler = d.door.Protect(mux)
+	d.handler = d.door.Protect(d.routes(console))
 	return d, nil
 }
 
@@ -152,18 +146,54 @@ func (d *Dashboard) TLS() *tls.Config {
 	return d.certificate.Config()
 }
 
+// routes are all paths. Pages stand in a mux of their own, from which the streams
+// render them too.
+func (d *Dashboard) routes(console http.Handler) http.Handler {
+	d.readers = http.NewServeMux()
+	for path, read := range map[string]reader{
+		"GET /{$}":                       d.tonight,
+		"GET /batches":                   d.batchesPage,
+		"GET /batches/{id}":              d.batchPage,
+		"GET /batches/{id}/lines/{line}": d.linePage,
+		"GET /breakers":                  d.breakersPage,
+		"GET /ladders":                   d.laddersPage,
+		"GET /guard":                     d.guardPage,
+		"GET /fleet":                     d.fleetPage,
+		"/":                              d.notFound,
+	} {
+		d.readers.Handle(path, d.page(read))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", d.readers)
+	mux.Handle("/breakers/force", d.change(d.askForce, d.force))
+	mux.Handle("/guard/release", d.change(d.askRelease, d.release))
+	mux.Handle("/batches/{id}/cancel", d.change(d.askCancel, d.cancel))
+	mux.Handle("/batches/{id}/retry", d.change(d.askRetry, d.retry))
+	mux.HandleFunc("GET /live", d.serveLive)
+	mux.HandleFunc("GET /charts/{name}", d.serveChart)
+	mux.HandleFunc("GET /static/{name}", serveStatic)
+	mux.Handle(queuesRoot+"/", console)
+	return mux
+}
+
 // ServeHTTP answers one request.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
-// Close closes asynqmon's connections to Redis. No request may follow.
+// EndStreams ends the streams of all pages that are followed, and lets no other
+// begin: a server that shuts down would wait for them.
+func (d *Dashboard) EndStreams() { d.live.end() }
+
+// Close ends all streams and closes asynqmon's connections to Redis. No request may
+// follow.
 func (d *Dashboard) Close() error {
+	d.EndStreams()
 	if err := d.queues.Close(); err != nil {
 		return fmt.Errorf("close queue console: %w", err)
 	}
 	return nil
 }
 
-// serveStatic serves the embedded files of the page.
+// serveStatic serves the embedded files of the pages.
 func serveStatic(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, files, "static/"+r.PathValue("name"))
 }

@@ -1,8 +1,12 @@
 package dashboard
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"html/template"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -14,29 +18,106 @@ import (
 func (d *Dashboard) funcs() template.FuncMap {
 	return template.FuncMap{
 		"path":     d.door.Path,
+		"login":    d.door.HasLogin,
 		"when":     d.when,
+		"stamp":    d.stamp,
 		"relative": relative,
 		"count":    count,
+		"number":   numberOf,
 		"usd":      usd,
 		"rate":     rate,
+		"percent":  percent,
 		"short":    short,
+		"took":     took,
 		"dict":     dict,
-		"late":     func(onTime *bool) bool { return !*onTime },
-		"rfc3339":  func(t time.Time) string { return t.Format(time.RFC3339) },
+		"rfc3339":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"words":    words,
-		"cause":    cause,
+		"waits":    waitCause,
+		"anchor":   anchor,
+		"level":    level,
+		"add":      func(a, b int64) int64 { return a + b },
+		"div":      func(a, b float64) float64 { return a / b },
+		"ms":       func(n int64) time.Duration { return time.Duration(n) * time.Millisecond },
+		"times":    func(n int) []struct{} { return make([]struct{}, n) },
 	}
 }
 
 // words is a name of the code in words.
 func words(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") }
 
-// cause is what a batch waits for, by the reason of its lines.
-func cause(reason string) string {
-	if reason == "guard" {
-		return "the hourly guard"
+// numberOf is number for templates, whose counts are of either type.
+func numberOf(n any, one, many string) (string, error) {
+	switch n := n.(type) {
+	case int:
+		return number(n, one, many), nil
+	case int64:
+		return number(n, one, many), nil
+	case *int64:
+		return number(*n, one, many), nil
 	}
-	return words(reason)
+	return "", fmt.Errorf("count %s: %T is no number", many, n)
+}
+
+// notInAnchor is what an element's ID does not have.
+var notInAnchor = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// anchor is the ID of the element that shows what has a name.
+func anchor(name string) string { return "b-" + notInAnchor.ReplaceAllString(name, "-") }
+
+// number is a count with what is counted, e.g. "1 line", "12,000 lines".
+func number[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(int64(n)) + " " + many
+}
+
+// percent is a share of a hundred for people.
+func percent(p float64) string {
+	switch {
+	case p <= 0:
+		return "0 %"
+	case p < 0.1:
+		return "< 0.1 %"
+	case p < 10 && p != math.Trunc(p):
+		return fmt.Sprintf("%.1f %%", p)
+	case p < 100:
+		return fmt.Sprintf("%d %%", int(p)) // 99.6 is not all
+	}
+	return "100 %"
+}
+
+// level is the class of how full something is, in thousandths.
+func level(of float64) string {
+	switch {
+	case of >= 1000:
+		return "bad"
+	case of >= 800:
+		return "warn"
+	}
+	return "good"
+}
+
+// took is how long a call took.
+func took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "–"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return short(d)
+}
+
+// indent lays JSON out; what cannot be laid out stays as it is.
+func indent(raw []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
 }
 
 // dict makes a map of names and values, for templates of more than one value.
@@ -52,9 +133,22 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// when returns a time in the zone of the page, with the zone's name.
-func (d *Dashboard) when(t time.Time) string {
+// stamp returns a time in the zone of the page, whole and with the zone's name.
+func (d *Dashboard) stamp(t time.Time) string {
 	return t.In(d.opts.Location).Format("2006-01-02 15:04:05 MST")
+}
+
+// when returns a time in the zone of the page, as short as it is clear: of half a
+// day around now the time of day, of the week the day with it, else the date.
+func (d *Dashboard) when(t time.Time) string {
+	layout := "2006-01-02 15:04"
+	switch age := d.opts.Now().Sub(t).Abs(); {
+	case age < 12*time.Hour:
+		layout = "15:04:05"
+	case age < 6*24*time.Hour:
+		layout = "Mon 15:04"
+	}
+	return t.In(d.opts.Location).Format(layout)
 }
 
 // relative returns how far t is from now, e.g. "in 12 s", "3 min ago".
@@ -124,8 +218,8 @@ func rate(perMinute float64) string {
 	case perMinute <= 0:
 		return "–"
 	case perMinute < 10:
-		return fmt.Sprintf("%.1f a minute", perMinute)
+		return fmt.Sprintf("%.1f/min", perMinute)
 	default:
-		return count(int64(perMinute+0.5)) + " a minute"
+		return count(int64(perMinute+0.5)) + "/min"
 	}
 }

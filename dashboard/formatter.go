@@ -22,10 +22,15 @@ const (
 	contentLimit = 16 << 10
 )
 
+// requests look lines up.
+type requests interface {
+	Request(ctx context.Context, ref batch.Ref) (batch.Line, error)
+}
+
 // formatter shows the payload of a task as the line that it names. It is safe
 // for concurrent use.
 type formatter struct {
-	batches Batches
+	batches requests
 	decode  func([]byte) (batch.Ref, error)
 	show    bool // content, not only references
 	now     func() time.Time

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hibiken/asynq"
-
 	"nightshift/dashboard"
 )
 
@@ -88,10 +86,9 @@ func checkPolicy(t *testing.T, path, policy string) {
 
 func TestAddressesThatNeedAToken(t *testing.T) {
 	make := func(addr, token string) error {
-		d, err := dashboard.New(dashboard.Options{
-			Batches: &fakeBatches{}, Breakers: &fakeBreakers{}, Guards: &fakeGuards{},
-			Redis: asynq.RedisClientOpt{Addr: "127.0.0.1:1"}, DecodeTask: decodeTask, Addr: addr, Token: token,
-		})
+		_, o := parts()
+		o.Addr, o.Token = addr, token
+		d, err := dashboard.New(o)
 		if err != nil {
 			return err
 		}

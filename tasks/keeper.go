@@ -87,6 +87,8 @@ type Keeper struct {
 	epoch atomic.Int64 // 0: another is the keeper
 
 	deleter *Deleter      // nil: no batch is ever deleted
+	night   *Night        // nil: nobody notes the minutes
+	noted   int64         // the last minute that was
 	keepFor time.Duration // how long batches are kept after their end; 0: for ever
 
 	led, woke, swept, tidied time.Time
@@ -105,7 +107,7 @@ func newKeeper(id string, o Options, f *Fleet) *Keeper {
 		id: id, fleet: f, backlog: o.Backlog, breakers: o.Breakers, queue: newQueues(o.EnqueueRedis),
 		ahead: o.ReleaseAhead, hours: o.Hours, obs: o.Observer, log: o.Logger, now: o.Now, woken: map[string]woken{}, probed: map[string]Probe{}, owed: map[string][]batch.Ref{},
 		guards: o.Guards, unguarded: o.Unguarded, lastResorts: o.LastResorts, texts: map[string]*textRun{}, quiet: quiet{}, flow: newThroughput(),
-		deleter: o.Deleter, keepFor: o.Keep,
+		deleter: o.Deleter, keepFor: o.Keep, night: o.Night,
 	}
 }
 
@@ -216,7 +218,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 	if due(&k.tidied, now, tidyEvery) {
 		errs = append(errs, k.tidy(ctx))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, k.note(ctx, now))...)
 }
 
 // due says whether it is time again, and notes that it was done.

@@ -43,6 +43,8 @@ type Options struct {
 	// (0: for ever); nil: nobody does.
 	Deleter *Deleter
 	Keep    time.Duration
+	// Night is where the keeper notes what was done by the minute; nil: nobody does.
+	Night *Night
 	// Notices and Notifier serve the keeper too: URLs are told of the ends of batches.
 	// Without a Notifier nobody is.
 	Notices  Notices

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"nightshift/breaker"
 	"nightshift/config"
-	"nightshift/dashboard"
 	"nightshift/internal/alert"
 	"nightshift/internal/standby"
 	"nightshift/ladder"
@@ -161,7 +159,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
 		ReleaseAhead: ahead, Hours: a.conn.hours, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
 		Guards: a.conn.Guard, Unguarded: unguarded(cfg), Notices: a.conn.Batches, Notifier: sender,
-		Deleter: a.conn.Deleter, Keep: cfg.Batches.Keep,
+		Deleter: a.conn.Deleter, Keep: cfg.Batches.Keep, Night: a.conn.Night,
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Sink: watch, Logger: log,
@@ -189,27 +187,6 @@ func (a *App) fleetMetrics(queues []config.Queue) {
 		Guards:   conn.Guards, Producers: slices.Sorted(maps.Keys(conn.Config.Guard.Producers)),
 		Queues: names(queues), States: conn.Queues.States, Loads: conn.loads, Workers: conn.Fleet.Workers, Memory: conn.memory,
 	})
-}
-
-func (a *App) buildDashboard() error {
-	cfg := a.conn.Config
-	token, err := cfg.Dashboard.Token(os.LookupEnv)
-	if err != nil {
-		return err
-	}
-	d, err := dashboard.New(dashboard.Options{
-		Batches: a.conn.Batches, Breakers: a.conn.Breakers, Guards: a.conn.Guard, Paces: a.conn.Pacer, Keys: a.conn.Levels, Redis: a.conn.Redis,
-		DecodeTask: tasks.Decode, ShowContent: cfg.Dashboard.ShowContent, Rehearsal: a.opts.Rehearsal, Location: cfg.Location(), Logger: a.opts.Logger,
-		Addr: cfg.Dashboard.Addr, Token: token, BasePath: cfg.Dashboard.BasePath, CertFile: cfg.Dashboard.TLS.CertFile, KeyFile: cfg.Dashboard.TLS.KeyFile,
-		QueuesWrite: cfg.Dashboard.Queues == config.QueuesWrite,
-	})
-	if err != nil {
-		return err
-	}
-	a.servers = append(a.servers, &server{
-		name: "dashboard", addr: cfg.Dashboard.Addr, base: cfg.Dashboard.BasePath, tls: d.TLS(), handler: a.health.before(d), close: d.Close,
-	})
-	return nil
 }
 
 // served returns the queues to serve with the slots they have here.

@@ -31,6 +31,7 @@ type Conn struct {
 	Fleet    *tasks.Fleet
 	Deleter  *tasks.Deleter
 	Queues   *tasks.Queues
+	Night    *tasks.Night
 
 	state redis.UniversalClient
 	hours map[string]hours.Hours // of the queues
@@ -86,6 +87,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		state:   state,
 		hours:   queueHours(cfg),
 	}
+	c.Night = tasks.NewNight(state, c.Batches)
 	c.Deleter = tasks.NewDeleter(state, c.Batches, c.Guard)
 	c.Breakers = breaker.NewRedis(soon, c.Numbers, breaker.WithLogger(log), breaker.OnTransition(func(t breaker.Transition) {
 		if h.transition != nil {

@@ -20,6 +20,7 @@ type server struct {
 	tls      *tls.Config // nil: plain HTTP
 	handler  http.Handler
 	close    func() error // may be nil
+	ending   func()       // ends what would hold a shutdown up; may be nil
 	listener net.Listener
 	http     *http.Server
 }
@@ -34,6 +35,9 @@ func (s *server) start(wg *sync.WaitGroup, log *slog.Logger) error {
 		Handler: s.handler, TLSConfig: s.tls, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	if s.ending != nil {
+		s.http.RegisterOnShutdown(s.ending)
 	}
 	wg.Go(func() {
 		serve := s.http.Serve
