@@ -43,6 +43,9 @@ func (d *Door) audited(next http.Handler) http.Handler {
 		answer := &answer{ResponseWriter: w}
 		defer func() { d.log(r, c, answer) }() // also when the handler panics
 		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), changeKey{}, c)))
+		if answer.status == 0 { // the server will say so
+			answer.status = http.StatusOK
+		}
 	})
 }
 

@@ -25,6 +25,7 @@ type Certificate struct {
 	pair   *tls.Certificate
 	stamp  stamp     // of the pair, or of the last one that could not be read
 	looked time.Time // at the files
+	said   string    // the last problem with them
 }
 
 // stamp tells versions of the two files apart.
@@ -74,9 +75,13 @@ func (c *Certificate) current() *tls.Certificate {
 		err = c.load(s)
 	}
 	if err != nil {
-		c.log.Warn("certificate of the dashboard cannot be read anew; the one before stays", "error", err)
+		if problem := err.Error(); problem != c.said {
+			c.said = problem
+			c.log.Warn("certificate of the dashboard cannot be read anew; the one before stays", "error", err)
+		}
 		return c.pair
 	}
+	c.said = ""
 	c.log.Info("certificate of the dashboard read anew", "not_after", c.pair.Leaf.NotAfter)
 	return c.pair
 }

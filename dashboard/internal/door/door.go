@@ -168,7 +168,7 @@ func (d *Door) strip(w http.ResponseWriter, r *http.Request) (*http.Request, boo
 	rest, ok := strings.CutPrefix(p, d.o.BasePath)
 	// A path that is not clean would be redirected by the mux behind, which knows
 	// no base path.
-	if clean := path.Clean(rest); !ok || rest != clean && rest != clean+"/" {
+	if clean := path.Clean(rest); !ok || !strings.HasPrefix(rest, "/") || rest != clean && rest != clean+"/" {
 		http.NotFound(w, r)
 		return nil, false
 	}
