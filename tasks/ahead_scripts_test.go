@@ -40,7 +40,7 @@ func (c *texts) script(t *testing.T, sha string) *redis.Script {
 	defer c.mu.Unlock()
 	text, ok := c.of[sha]
 	if !ok {
-		t.Fatalf("asynq has no script %s any more: see what has changed in what take.lua, return.lua and done.lua stand for", sha)
+		t.Fatalf("asynq has no script %s any more: see what has changed in what enqueue.lua, take.lua, return.lua and done.lua stand for", sha)
 	}
 	return redis.NewScript(text)
 }
@@ -57,7 +57,7 @@ func asynqsScripts(t *testing.T) *texts {
 	s := asynq.NewServerFromRedisClient(c, asynq.Config{
 		Concurrency: 2, Queues: map[string]int{"q": 1}, ShutdownTimeout: time.Millisecond, LogLevel: asynq.FatalLevel,
 	})
-	enqueueAll(t, c.UniversalClient, "q", func(n int) []byte { return fmt.Append(nil, n) }, 2)
+	enqueueAll(t, c, "q", func(n int) []byte { return fmt.Append(nil, n) }, 2)
 	if err := s.Start(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
 		if string(task.Payload()) == "1" {
 			ends <- struct{}{}
@@ -95,6 +95,36 @@ const (
 	dayKey     = "asynq:{q}:processed:2026-11-30"
 	everKey    = "asynq:{q}:processed"
 )
+
+// enqueue puts tasks on the queue whose messages are their IDs, and returns which
+// were not there.
+func (w *twin) enqueue(ids []string) (fresh []bool) {
+	at := &question{sha: enqueueSHA}
+	var all []*question
+	for i, id := range ids {
+		at.keys, at.args = []string{taskPrefix + id, queueKeys[0]}, []any{[]byte(id), id, int64(i)}
+		if w.ours == nil {
+			n, err := w.a.script(w.T, enqueueSHA).Run(w.Context(), w.rdb, at.keys, at.args...).Int()
+			if err != nil {
+				w.Fatal(err)
+			}
+			fresh = append(fresh, n == 1)
+		}
+		all = append(all, &question{redis.NewCmd(w.Context()), at.sha, at.keys, at.args})
+	}
+	if w.ours == nil {
+		return fresh
+	}
+	newTogether(w.rdb).send(w.Context(), all)
+	for _, q := range all {
+		n, err := q.Int()
+		if err != nil {
+			w.Fatal(err)
+		}
+		fresh = append(fresh, n == 1)
+	}
+	return fresh
+}
 
 func (w *twin) take(n int, expires int64) (ids []string) {
 	if w.ours == nil {
@@ -252,14 +282,15 @@ func (l *lifeOfQueue) step() {
 	ctx := l.Context()
 	switch l.rnd.IntN(8) {
 	case 0, 1:
+		var ids []string
 		for range l.rnd.IntN(6) {
 			l.made++
-			id := fmt.Sprint("task", l.made)
-			both(l.T, l.twins, "enqueue", func(w *twin) error { // its message is its ID
-				w.rdb.HSet(ctx, taskPrefix+id, "msg", id, "state", "pending", "pending_since", 1)
-				return w.rdb.LPush(ctx, queueKeys[0], id).Err()
-			})
+			ids = append(ids, fmt.Sprint("task", l.made))
 		}
+		if l.made > 0 {
+			ids = append(ids, fmt.Sprint("task", l.rnd.IntN(l.made)+1)) // perhaps it is there
+		}
+		both(l.T, l.twins, "enqueue", func(w *twin) []bool { return w.enqueue(ids) })
 	case 2, 3:
 		n := l.rnd.IntN(5) + 1
 		l.held = append(l.held, both(l.T, l.twins, "take", func(w *twin) []string { return w.take(n, l.expires) })...)

@@ -30,7 +30,7 @@ type queues struct {
 }
 
 func newQueues(rdb redis.UniversalClient) *queues {
-	both := together{rdb}
+	both := newTogether(rdb)
 	return &queues{both, asynq.NewClientFromRedisClient(both), asynq.NewInspectorFromRedisClient(rdb)}
 }
 

@@ -40,11 +40,11 @@ func TestACrowdSendsTogether(t *testing.T) {
 	var sent pipelines
 	rdb.AddHook(&sent)
 	got, errs := make([]string, 20), make([]error, 20)
-	together{rdb}.do(t.Context(), 20, func(ctx context.Context, i int) {
+	newTogether(rdb).do(t.Context(), 20, func(ctx context.Context, i int) {
 		if i == 3 {
 			return
 		}
-		got[i], errs[i] = echo.Run(ctx, together{rdb}, []string{"k"}, i).Text()
+		got[i], errs[i] = echo.Run(ctx, newTogether(rdb), []string{"k"}, i).Text()
 	})
 	for i := range got {
 		switch want := fmt.Sprint("k", i); {
@@ -66,7 +66,7 @@ func TestACrowdSendsTogether(t *testing.T) {
 // that ends without a word.
 func TestACrowdEndsWhateverHappens(t *testing.T) {
 	r := newRig(t, batch.Options{})
-	rdb := together{r.client(3)}
+	rdb := newTogether(r.client(3))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	errs := make([]error, 20)
