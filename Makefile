@@ -24,7 +24,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' Makefile
 
 .PHONY: deps
-deps: ## install what the tests need (redis-server, chromium, gcc) where it is missing
+deps: ## install what the tests need (redis-server, chromium, promtool, gcc) where it is missing
 	@.ci/deps
 
 .PHONY: run

@@ -66,7 +66,7 @@ func loadProject(root string) (*types.Project, error) {
 		return nil, fmt.Errorf("find %s: %w", root, err)
 	}
 	file := filepath.Join(abs, "docker-compose.yml")
-	options, err := cli.NewProjectOptions([]string{file}, cli.WithWorkingDirectory(abs), cli.WithoutEnvironmentResolution)
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithWorkingDirectory(abs), cli.WithoutEnvironmentResolution, cli.WithProfiles([]string{"monitoring"}))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}

@@ -37,6 +37,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/redistest":  {},
 	"internal/scripttest": {},
 	"internal/archtest":   {imports: []string{"config"}},
+	"internal/deploytest": {imports: []string{"internal/app"}},
 }
 
 // homes are the outside libraries with a place of their own: nobody else may
@@ -53,6 +54,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks":           {"internal/notify", "internal/alert", "internal/app", "tasks", "cmd/enqueue"},
 	"github.com/DeRuina/timberjack":          {"replay"},
 	"github.com/valyala/fastjson":            {"batch"},
+	"github.com/prometheus/prometheus":       {"internal/deploytest"},
 }
 
 // guests are packages whose tests alone may import such a library: those of
