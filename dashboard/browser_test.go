@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -20,14 +22,63 @@ import (
 )
 
 const (
-	// browserLimit bounds one browser test; starting Chromium on a loaded
-	// machine takes most of it.
+	// browserLimit bounds one browser test; a loaded machine takes most of it.
 	browserLimit = 2 * time.Minute
 	// stepLimit bounds what a test waits for an element that does not come.
 	stepLimit = 40 * time.Second
 )
 
-// tab is one tab of a headless Chromium, which notes what goes wrong in it.
+// browser is the Chromium that all tests share: each has a tab of its own.
+var browser struct {
+	sync.Mutex
+	ctx  context.Context // nil: it was not started
+	stop func()
+}
+
+// startBrowser returns the context of the shared browser.
+func startBrowser() (context.Context, error) {
+	browser.Lock()
+	defer browser.Unlock()
+	if browser.ctx != nil {
+		return browser.ctx, nil
+	}
+	bin, err := exec.LookPath("chromium")
+	if err != nil {
+		return nil, errors.New("chromium is not installed; install it with: apt-get install -y chromium (or run: make deps)")
+	}
+	dir, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		return nil, err
+	}
+	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(bin), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-component-update", true))
+	alloc, endAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, cancel := chromedp.NewContext(alloc)
+	browser.stop = func() {
+		_ = chromedp.Cancel(ctx) // waits for the process, so that its directory can go
+		cancel()
+		endAlloc()
+		_ = os.RemoveAll(dir)
+	}
+	// The first run starts the browser and must not have a limit of its own.
+	if err := chromedp.Do(ctx); err != nil {
+		browser.stop()
+		return nil, fmt.Errorf("start chromium: %w", err)
+	}
+	browser.ctx = ctx
+	return ctx, nil
+}
+
+func stopBrowser() {
+	browser.Lock()
+	defer browser.Unlock()
+	if browser.ctx != nil {
+		browser.stop()
+	}
+}
+
+// tab is one tab of the browser, which notes what goes wrong in it.
 type tab struct {
 	ctx context.Context
 
@@ -36,29 +87,21 @@ type tab struct {
 	hosts    map[string]bool // asked by any page of the tab
 }
 
-// newTab starts a browser for the test.
+// newTab opens a tab for the test.
 func newTab(t *testing.T) *tab {
 	t.Helper()
-	bin, err := exec.LookPath("chromium")
+	parent, err := startBrowser()
 	if err != nil {
-		t.Fatalf("chromium is not installed; install it with: apt-get install -y chromium (or run: make deps)")
+		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), browserLimit)
-	t.Cleanup(cancel)
-	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(bin), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-component-update", true))
-	alloc, stop := chromedp.NewExecAllocator(ctx, opts...)
-	t.Cleanup(stop)
 	tb := &tab{hosts: map[string]bool{}}
-	tb.ctx, cancel = chromedp.NewContext(alloc, chromedp.WithListener(tb.note))
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(tb.ctx) // waits for the process, so that its directory can go
-		cancel()
-	})
-	// The first run starts the browser and must not have a limit of its own.
+	ctx, cancel := context.WithTimeout(parent, browserLimit)
+	t.Cleanup(cancel)
+	var closeTab context.CancelFunc
+	tb.ctx, closeTab = chromedp.NewContext(ctx, chromedp.WithListener(tb.note))
+	t.Cleanup(closeTab)
 	if err := chromedp.Do(tb.ctx); err != nil {
-		t.Fatalf("start chromium: %v", err)
+		t.Fatalf("open a tab: %v", err)
 	}
 	return tb
 }
@@ -109,6 +152,16 @@ func run[T any](t *testing.T, tb *tab, a chromedp.Action[T]) T {
 	return v
 }
 
+// look has the tab prefer light or dark, and be as wide.
+func (tb *tab) look(t *testing.T, scheme string, width int64) {
+	t.Helper()
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		t.Fatal(err)
+	}
+	tb.do(t, chromedp.EmulateViewport(width, 844))
+}
+
 // check fails for every problem so far, and for every host but the server's.
 func (tb *tab) check(t *testing.T, base string) {
 	t.Helper()
@@ -148,4 +201,18 @@ func (tb *tab) visible(t *testing.T, selector string) string {
 	t.Helper()
 	tb.do(t, chromedp.WaitVisible(chromedp.CSS(selector)))
 	return run(t, tb, chromedp.Text(chromedp.CSS(selector)))
+}
+
+// until waits until a condition of the page holds; what is for the failure.
+func (tb *tab) until(t *testing.T, what, condition string) {
+	t.Helper()
+	for deadline := time.Now().Add(stepLimit); ; time.Sleep(50 * time.Millisecond) {
+		if run(t, tb, chromedp.Evaluate[bool](`Boolean(`+condition+`)`)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.shot(t, "late")
+			t.Fatalf("the page does not show that %s; it is\n%s", what, run(t, tb, chromedp.Evaluate[string](`document.body.innerText`)))
+		}
+	}
 }

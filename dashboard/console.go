@@ -52,7 +52,7 @@ func newConsole(next http.Handler, d *door.Door, write bool) (*console, error) {
 // frame takes the links to other hosts out of asynqmon's page and puts our bar in.
 func frame(page []byte, d *door.Door, write bool) ([]byte, error) {
 	page = externalLink.ReplaceAll(page, nil)
-	bar, err := template.New("console.html").Funcs(template.FuncMap{"path": d.Path}).ParseFS(files, "templates/console.html")
+	bar, err := template.New("console.html").Funcs(template.FuncMap{"path": d.Path, "dict": dict}).ParseFS(files, "templates/console.html", "templates/parts_nav.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse bar of queue console: %w", err)
 	}
@@ -60,7 +60,7 @@ func frame(page []byte, d *door.Door, write bool) ([]byte, error) {
 	if err := bar.Execute(&out, struct{ Write bool }{write}); err != nil {
 		return nil, fmt.Errorf("render bar of queue console: %w", err)
 	}
-	style := fmt.Sprintf(`<link rel="stylesheet" href="%s"></head>`, d.Path("/static/console.css"))
+	style := fmt.Sprintf(`<link rel="stylesheet" href="%s"><link rel="stylesheet" href="%s"></head>`, d.Path("/static/top.css"), d.Path("/static/console.css"))
 	for _, place := range []struct{ at, put string }{{"</head>", style}, {"<body>", "<body>" + out.String()}} {
 		if bytes.Count(page, []byte(place.at)) != 1 {
 			return nil, fmt.Errorf("render page of queue console: it has no place for our bar at %s", place.at)

@@ -38,6 +38,7 @@ function morphChildren(old, fresh) {
   for (const child of [...fresh.childNodes]) {
     const key = keyOf(child);
     let match = keyed.get(key);
+    while (match && at && at !== match && at.nodeType === Node.TEXT_NODE && !at.data.trim()) at = dropped(at);
     if (key === undefined && at && at.nodeName === child.nodeName && keyOf(at) === undefined) match = at;
     if (!match) {
       old.insertBefore(child, at);
@@ -47,11 +48,14 @@ function morphChildren(old, fresh) {
     else old.insertBefore(match, at);
     morph(match, child);
   }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
-  }
+  while (at) at = dropped(at);
+}
+
+// dropped takes a node out and returns the one after it.
+function dropped(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
 }
 
 // span is a duration in its two largest units, as the server writes it.
@@ -81,7 +85,9 @@ function show(event) {
   if (said.html && document.getSelection().isCollapsed) {
     const fresh = document.createElement("main");
     fresh.innerHTML = said.html;
+    const focused = document.activeElement;
     morphChildren(main, fresh);
+    if (focused !== document.activeElement && main.contains(focused)) focused.focus({ preventScroll: true }); // it was moved
   }
   light.className = "live on";
   light.textContent = "live";
