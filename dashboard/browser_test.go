@@ -52,7 +52,8 @@ func startBrowser() (context.Context, error) {
 	}
 	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(bin), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-component-update", true))
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1")) // names that are not this machine's own
 	alloc, endAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, cancel := chromedp.NewContext(alloc)
 	browser.stop = func() {

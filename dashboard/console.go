@@ -51,7 +51,7 @@ func newConsole(next http.Handler, d *door.Door, write bool) (*console, error) {
 
 // frame takes the links to other hosts out of asynqmon's page and puts our bar in.
 func frame(page []byte, d *door.Door, write bool) ([]byte, error) {
-	page = externalLink.ReplaceAll(page, nil)
+	page = manifestLink.ReplaceAll(externalLink.ReplaceAll(page, nil), nil)
 	bar, err := template.New("console.html").Funcs(template.FuncMap{"path": d.Path, "dict": dict}).ParseFS(files, "templates/console.html", "templates/parts_nav.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse bar of queue console: %w", err)
@@ -83,6 +83,9 @@ func (c *capture) Write(b []byte) (int, error) { return c.body.Write(b) }
 
 var (
 	externalLink = regexp.MustCompile(`<link [^>]*href="https?://[^>]*>`)
+	// manifestLink is of an application to install, whose file names paths that
+	// are not asynqmon's here; and browsers fetch it without a login.
+	manifestLink = regexp.MustCompile(`<link [^>]*rel="manifest"[^>]*>`)
 	inlineScript = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
 )
 
@@ -95,7 +98,7 @@ func consolePolicy(scripts [][][]byte) string {
 		fmt.Fprintf(&digests, " 'sha256-%s'", base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	return "default-src 'none'; script-src 'self'" + digests.String() + "; style-src 'self' 'unsafe-inline'; " +
-		"img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+		"img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 

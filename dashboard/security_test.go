@@ -84,46 +84,6 @@ func checkPolicy(t *testing.T, path, policy string) {
 	}
 }
 
-func TestAddressesThatNeedAToken(t *testing.T) {
-	make := func(addr, token string) error {
-		_, o := parts()
-		o.Addr, o.Token = addr, token
-		d, err := dashboard.New(o)
-		if err != nil {
-			return err
-		}
-		return d.Close()
-	}
-	for _, addr := range []string{"127.0.0.1:8080", "127.1.2.3:0", "localhost:8080", "Localhost:1", "[::1]:65535"} {
-		if err := make(addr, ""); err != nil {
-			t.Errorf("%s: %v", addr, err)
-		}
-	}
-	for addr, want := range map[string]string{
-		":8080":              "dashboard.token_env",
-		"0.0.0.0:8080":       "dashboard.token_env",
-		"[::]:8080":          "write 127.0.0.1:8080",
-		"192.168.0.7:80":     "dashboard.token_env",
-		"dashboard.local:80": "dashboard.token_env",
-	} {
-		if err := make(addr, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q without a token: error %v, want one with %q", addr, err, want)
-		}
-		if err := make(addr, "0123456789abcdef"); err != nil {
-			t.Errorf("%q with a token: %v", addr, err)
-		}
-	}
-	for addr, want := range map[string]string{
-		"127.0.0.1":       "missing port",
-		"127.0.0.1:99999": "is not a number from 0 to 65535",
-		"127.0.0.1:http":  "is not a number from 0 to 65535",
-	} {
-		if err := make(addr, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one with %q", addr, err, want)
-		}
-	}
-}
-
 func TestNewNamesEveryMissingOption(t *testing.T) {
 	_, err := dashboard.New(dashboard.Options{})
 	if err == nil {

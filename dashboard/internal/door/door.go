@@ -107,7 +107,7 @@ func safe(method string) bool { return method == http.MethodGet || method == htt
 func (d *Door) Protect(next http.Handler) http.Handler {
 	inside := d.audited(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setHeaders(w.Header())
+		d.setHeaders(w, r)
 		if !d.HasLogin() && !fromThisMachine(r) {
 			http.Error(w, notThisMachine, http.StatusForbidden)
 			return

@@ -14,12 +14,15 @@ const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 // The referrer policy is same-origin and not no-referrer: with the latter a
 // browser sends "Origin: null" with our own forms, and over plain HTTP to another
 // machine that is all it says of where they come from.
-func setHeaders(h http.Header) {
+func (d *Door) setHeaders(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
 	h.Set("Content-Security-Policy", Policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	if d.secure(r) || loopbackHost(r.Host) { // elsewhere browsers ignore it, and complain
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
 }

@@ -110,13 +110,23 @@ func (d *Door) askToLogIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next := localPath(r.URL.RequestURI())
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+	if fromElsewhere(r) {
 		// Who follows a link from elsewhere sends no SameSite=Strict cookie, and may
 		// well be logged in: asked from this page, the browser does send it.
 		w.Header().Set("Refresh", "0; url="+d.Path("/login")+"?"+url.Values{"next": {next}}.Encode())
 	}
 	w.Header().Set("WWW-Authenticate", bearer)
 	d.showLogin(w, http.StatusUnauthorized, loginView{Next: next})
+}
+
+// fromElsewhere says whether a page of another origin led here. Over plain HTTP
+// browsers tell by the Referer alone, and by that not always.
+func fromElsewhere(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "cross-site" || site == "same-site"
+	}
+	u, err := url.Parse(r.Referer())
+	return err == nil && u.Host != "" && u.Host != r.Host
 }
 
 func (d *Door) showLogin(w http.ResponseWriter, status int, v loginView) {

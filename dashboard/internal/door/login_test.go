@@ -175,9 +175,20 @@ func TestLogin_AfterALinkFromElsewhere(t *testing.T) {
 	if rec.Code != 401 || rec.Header().Get("Refresh") != want {
 		t.Errorf("status %d, Refresh %q, want %q", rec.Code, rec.Header().Get("Refresh"), want)
 	}
-	rec = r.ask("GET", "/night/batches/a", append(navigation, header("Sec-Fetch-Site", "same-origin"))...)
-	if rec.Code != 401 || rec.Header().Get("Refresh") != "" {
-		t.Errorf("from our own page: status %d, Refresh %q", rec.Code, rec.Header().Get("Refresh"))
+	for name, c := range map[string]struct {
+		how  []with
+		want bool
+	}{
+		"from our own page":       {append(navigation, header("Sec-Fetch-Site", "same-origin")), false},
+		"by hand":                 {append(navigation, header("Sec-Fetch-Site", "none")), false},
+		"over plain HTTP":         {[]with{header("Accept", "text/html"), header("Referer", "http://chat.example/")}, true},
+		"from our own, plain":     {[]with{header("Accept", "text/html"), header("Referer", "http://127.0.0.1:8080/night/")}, false},
+		"nobody knows from where": {[]with{header("Accept", "text/html")}, false},
+	} {
+		rec := r.ask("GET", "/night/batches/a", c.how...)
+		if rec.Code != 401 || (rec.Header().Get("Refresh") != "") != c.want {
+			t.Errorf("%s: status %d, Refresh %q", name, rec.Code, rec.Header().Get("Refresh"))
+		}
 	}
 }
 
