@@ -221,7 +221,7 @@ func TestQueuesSayWhatDeletingMeans(t *testing.T) {
 		if strings.Contains(page, note) != write || strings.Contains(page, readOnly) == write {
 			t.Errorf("write %t: the page says %s", write, page)
 		}
-		wantAll(t, page, fmt.Sprintf(`window.FLAG_READ_ONLY="%t"`, !write), `<nav class="sections"`, `href="/batches">cancel its batch`)
+		wantAll(t, page, fmt.Sprintf(`window.FLAG_READ_ONLY="%t"`, !write), `<nav class="sections"`, `cancel its <a href="/batches">batch</a>`)
 	}
 }
 
