@@ -48,74 +48,76 @@ func (b *bundle) form(t *testing.T, question string, more url.Values) answer {
 	})
 }
 
+// changes are what people can do: the question, its form, and what comes of it.
+var changes = map[string]struct {
+	question string
+	says     []string
+	more     url.Values
+	want     any
+	to       string
+	done     string
+}{
+	"open": {
+		"/breakers/force?do=open&name=openai/gpt-4o",
+		[]string{"Open the breaker of openai/gpt-4o?", "No call goes to the model openai/gpt-4o any more", "until somebody closes it"},
+		url.Values{"for": {"2h"}},
+		forced{premium, breaker.Force{Action: breaker.ForceOpen, For: 2 * time.Hour, By: "the dashboard"}},
+		"/breakers?done=open&of=openai%2Fgpt-4o", "Held open: openai/gpt-4o",
+	},
+	"close a parent": {
+		"/breakers/force?do=close&name=openai@eastus",
+		[]string{"Calls go to all models of openai@eastus at once"},
+		nil,
+		forced{openaiKey, breaker.Force{Action: breaker.ForceClose, By: "the dashboard"}},
+		"/breakers?done=close&of=openai%40eastus", "Closed: openai@eastus",
+	},
+	"reset": {
+		"/breakers/force?do=reset&name=local/llama3.1:8b",
+		[]string{"begin anew?"},
+		nil,
+		forced{local, breaker.Force{Action: breaker.ForceReset, By: "the dashboard"}},
+		"/breakers?done=reset&of=local%2Fllama3.1%3A8b", "Begins anew: local/llama3.1:8b",
+	},
+	"release": {
+		"/guard/release?producer=ada",
+		[]string{"Release the guard of ada?", "as many calls as an hour allows"},
+		nil,
+		released{"ada", "the dashboard"},
+		"/guard?done=release&of=ada", "Released: ada",
+	},
+	"cancel": {
+		"/batches/summaries-2026-10-05/cancel",
+		[]string{"Cancel summaries-2026-10-05?", "4,125 lines have no result yet."},
+		nil,
+		cancelled{"summaries-2026-10-05"},
+		"/batches/summaries-2026-10-05?done=cancel&of=summaries-2026-10-05", "Cancelled; what was finished keeps its result: summaries-2026-10-05",
+	},
+	"retry a group": {
+		"/batches/summaries-2026-10-05/retry?code=invalid_request",
+		[]string{"Run 39 lines of summaries-2026-10-05 again?", "that ended as invalid request"},
+		nil,
+		retried{"summaries-2026-10-05", batch.Retry{Codes: []string{"invalid_request"}}},
+		"/batches/summaries-2026-10-05?done=retry&of=39", "Lines that will run again: 39",
+	},
+	"retry all": {
+		"/batches/summaries-2026-10-05/retry",
+		[]string{"Run 165 lines"},
+		nil,
+		retried{"summaries-2026-10-05", batch.Retry{}},
+		"/batches/summaries-2026-10-05?done=retry&of=39", "",
+	},
+	"retry past the deadline": {
+		"/batches/late/retry",
+		[]string{"it needs a new one", "Done within"},
+		url.Values{"deadline": {"2h"}},
+		retried{"late", batch.Retry{Deadline: now.Add(2 * time.Hour)}},
+		"/batches/late?done=retry&of=39", "",
+	},
+}
+
 func TestChanges(t *testing.T) {
 	late := now.Add(-time.Minute)
-	tests := map[string]struct {
-		question string
-		says     []string
-		more     url.Values
-		want     any
-		to       string
-		done     string
-	}{
-		"open": {
-			"/breakers/force?do=open&name=openai/gpt-4o",
-			[]string{"Open the breaker of openai/gpt-4o?", "No call goes to the model openai/gpt-4o any more", "until somebody closes it"},
-			url.Values{"for": {"2h"}},
-			forced{premium, breaker.Force{Action: breaker.ForceOpen, For: 2 * time.Hour, By: "the dashboard"}},
-			"/breakers?done=open&of=openai%2Fgpt-4o", "Held open: openai/gpt-4o",
-		},
-		"close a parent": {
-			"/breakers/force?do=close&name=openai@eastus",
-			[]string{"Calls go to all models of openai@eastus at once"},
-			nil,
-			forced{openaiKey, breaker.Force{Action: breaker.ForceClose, By: "the dashboard"}},
-			"/breakers?done=close&of=openai%40eastus", "Closed: openai@eastus",
-		},
-		"reset": {
-			"/breakers/force?do=reset&name=local/llama3.1:8b",
-			[]string{"begin anew?"},
-			nil,
-			forced{local, breaker.Force{Action: breaker.ForceReset, By: "the dashboard"}},
-			"/breakers?done=reset&of=local%2Fllama3.1%3A8b", "Begins anew: local/llama3.1:8b",
-		},
-		"release": {
-			"/guard/release?producer=ada",
-			[]string{"Release the guard of ada?", "as many calls as an hour allows"},
-			nil,
-			released{"ada", "the dashboard"},
-			"/guard?done=release&of=ada", "Released: ada",
-		},
-		"cancel": {
-			"/batches/summaries-2026-10-05/cancel",
-			[]string{"Cancel summaries-2026-10-05?", "4,125 lines have no result yet."},
-			nil,
-			cancelled{"summaries-2026-10-05"},
-			"/batches/summaries-2026-10-05?done=cancel&of=summaries-2026-10-05", "Cancelled; what was finished keeps its result: summaries-2026-10-05",
-		},
-		"retry a group": {
-			"/batches/summaries-2026-10-05/retry?code=invalid_request",
-			[]string{"Run 39 lines of summaries-2026-10-05 again?", "that ended as invalid request"},
-			nil,
-			retried{"summaries-2026-10-05", batch.Retry{Codes: []string{"invalid_request"}}},
-			"/batches/summaries-2026-10-05?done=retry&of=39", "Lines that will run again: 39",
-		},
-		"retry all": {
-			"/batches/summaries-2026-10-05/retry",
-			[]string{"Run 165 lines"},
-			nil,
-			retried{"summaries-2026-10-05", batch.Retry{}},
-			"/batches/summaries-2026-10-05?done=retry&of=39", "",
-		},
-		"retry past the deadline": {
-			"/batches/late/retry",
-			[]string{"it needs a new one", "Done within"},
-			url.Values{"deadline": {"2h"}},
-			retried{"late", batch.Retry{Deadline: now.Add(2 * time.Hour)}},
-			"/batches/late?done=retry&of=39", "",
-		},
-	}
-	for name, tt := range tests {
+	for name, tt := range changes {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			b := setup(t, func(o *dashboard.Options) {

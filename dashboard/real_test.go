@@ -49,7 +49,7 @@ ladders:
 queues:
   overnight: {ladder: nightly, concurrency: 6}
   reports:   {ladder: patient, concurrency: 4}
-breaker: {window: 10, failures: 5, cooldown: %s, max_cooldown: 20s}
+breaker: {window: 10, failures: 5, cooldown: %s, max_cooldown: 2m}
 guard: {calls_per_hour: 5000, producers: {ada: {calls_per_hour: 30}}}
 dashboard: {addr: "127.0.0.1:0"}
 `

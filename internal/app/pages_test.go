@@ -1,4 +1,4 @@
-package dashboard_test
+package app
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/config"
-	"nightshift/internal/app"
 	"nightshift/internal/redistest"
 	"nightshift/tasks"
 )
@@ -25,7 +24,7 @@ import (
 // big is a dashboard on a Redis with much in it.
 type big struct {
 	testing.TB
-	app *app.App
+	app *App
 	rdb *redis.Client
 }
 
@@ -47,7 +46,7 @@ func newBig(tb testing.TB, batches, lines int) *big {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a, err := app.New(tb.Context(), cfg, app.Options{Dashboard: true, Logger: slog.New(slog.DiscardHandler)})
+	a, err := New(tb.Context(), cfg, Options{Dashboard: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
