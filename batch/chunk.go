@@ -72,14 +72,14 @@ func encodeChunk(b []byte, lines []Line) ([]byte, error) {
 	b = append(slices.Grow(b[:0], size), chunkVersion)
 	b = binary.AppendUvarint(b, uint64(len(lines)))
 	for _, l := range lines {
-		digest, err := hex.DecodeString(l.Digest)
-		if err != nil {
-			return nil, fmt.Errorf("encode line %d: digest %q: %w", l.Number, l.Digest, err)
-		}
 		b = binary.AppendUvarint(b, uint64(l.Number))
 		b = binary.AppendUvarint(b, uint64(l.Rung))
 		b = binary.AppendUvarint(b, l.flags())
-		b = appendField(b, digest)
+		b = binary.AppendUvarint(b, uint64(hex.DecodedLen(len(l.Digest))))
+		var err error
+		if b, err = hex.AppendDecode(b, []byte(l.Digest)); err != nil {
+			return nil, fmt.Errorf("encode line %d: digest %q: %w", l.Number, l.Digest, err)
+		}
 		b = appendField(b, l.CustomID)
 		b = appendField(b, l.Endpoint)
 		b = appendField(b, l.Metadata)

@@ -55,7 +55,7 @@ func dictionaryOf(lines [][]byte, plain packer.Packer) []byte {
 		if len(d) < dictionarySave {
 			continue
 		}
-		if n := len(packer.WithDictionary(maxDecoded, chunkDictionary, d).Pack(sample)); n < least {
+		if n := packer.PackedLen(sample, d); n < least {
 			least, best = n, d
 		}
 	}

@@ -2,12 +2,12 @@ package batch
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"nightshift/internal/jsonscan"
+	"nightshift/provider"
 )
 
 // field is one member of a JSON object, its value as it stands in the text.
@@ -16,11 +16,13 @@ type field struct {
 	value []byte
 }
 
-// fields returns the members of a JSON object in their order. obj must be valid
-// JSON and UTF-8; a second member of the same name is an error, because readers differ on
-// which of them counts.
-func fields(obj []byte) ([]field, error) {
-	out := make([]field, 0, 6)
+// aFewFields is room for the fields of most objects.
+type aFewFields [fewFields]field
+
+// fields appends the members of a JSON object to out, in their order. obj must be
+// valid JSON and UTF-8; a second member of the same name is an error, because readers
+// differ on which of them counts.
+func fields(out []field, obj []byte) ([]field, error) {
 	var seen names
 	i := jsonscan.Space(obj, 0) + 1 // the brace
 	for {
@@ -73,10 +75,43 @@ type fieldError struct{ name, msg string }
 
 func (e *fieldError) Error() string { return e.name + ": " + e.msg }
 
+// textOf returns bytes as a text. Those that stand in every line are not copied.
+func textOf(b []byte) string {
+	switch string(b) {
+	case "custom_id":
+		return "custom_id"
+	case "method":
+		return "method"
+	case "POST":
+		return "POST"
+	case "url":
+		return "url"
+	case provider.ChatCompletions:
+		return provider.ChatCompletions
+	case "body":
+		return "body"
+	case "model":
+		return "model"
+	case "messages":
+		return "messages"
+	case "id":
+		return "id"
+	case "prompt":
+		return "prompt"
+	case "system":
+		return "system"
+	case "max_tokens":
+		return "max_tokens"
+	case "temperature":
+		return "temperature"
+	}
+	return string(b)
+}
+
 // unquote returns the text of a JSON string, which must be valid UTF-8.
 func unquote(v []byte) (string, error) {
-	if !bytes.ContainsRune(v, '\\') {
-		return string(v[1 : len(v)-1]), nil
+	if bytes.IndexByte(v, '\\') < 0 {
+		return textOf(v[1 : len(v)-1]), nil
 	}
 	var s string
 	err := json.Unmarshal(v, &s)
@@ -101,16 +136,4 @@ func kindOf(v []byte) string {
 		return "null"
 	}
 	return "a number"
-}
-
-// hasControl says whether a byte below a space stands in a text. It looks at eight
-// bytes at a time: of each, the subtraction borrows where it is less than 0x20.
-func hasControl(b []byte) bool {
-	const spaces, highs = 0x2020202020202020, 0x8080808080808080
-	for ; len(b) >= 8; b = b[8:] {
-		if w := binary.LittleEndian.Uint64(b); (w-spaces)&^w&highs != 0 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
 }

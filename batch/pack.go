@@ -67,7 +67,7 @@ func (k *packing) work(p *piece) error {
 	if k.check.refused.Load() || len(p.lines) == 0 {
 		return nil
 	}
-	frame, err := encodeChunk(p.frame, p.requests(func(parsed) bool { return true }))
+	frame, err := encodeChunk(p.frame, p.lines)
 	if err != nil {
 		return err
 	}
@@ -111,12 +111,12 @@ func chunkOf(number int, p *piece) packedChunk {
 	c := packedChunk{
 		number: number, first: p.lines[0].Number, last: p.lines[len(p.lines)-1].Number, lines: int64(len(p.lines)), packed: p.packed,
 	}
-	good := p.requests(func(l parsed) bool { return l.bad == nil })
+	good := p.requests()
 	c.entry, c.classes = indexEntry(number, good), classesOf(good)
-	for _, l := range p.lines {
-		if l.bad != nil {
-			e := LineError{Field: l.bad.Field, Msg: l.bad.Msg}
-			c.failed = append(c.failed, failedLine{l.Number, clip(e.what())})
+	for i, f := range p.facts {
+		if f.bad != nil {
+			e := LineError{Field: f.bad.Field, Msg: f.bad.Msg}
+			c.failed = append(c.failed, failedLine{p.lines[i].Number, clip(e.what())})
 		}
 	}
 	return c

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/valyala/fastjson"
-
 	"nightshift/config"
+	"nightshift/internal/jsonscan"
 	"nightshift/provider"
 )
 
@@ -26,16 +25,14 @@ func parseLine(raw []byte) (Line, error) {
 	if !utf8.Valid(raw) {
 		return Line{}, errors.New("it is not UTF-8")
 	}
-	if provider.TooDeep(raw) { // encoding/json calls it no JSON at some depth
-		return Line{}, fmt.Errorf("it is nested deeper than %d levels", provider.MaxNesting)
-	}
-	if err := checkJSON(raw); err != nil {
-		return Line{}, err
+	if !jsonscan.Valid(raw, provider.MaxNesting) {
+		return Line{}, whyInvalid(raw)
 	}
 	if b := bytes.TrimLeft(raw, " \t\r"); b[0] != '{' {
 		return Line{}, fmt.Errorf("it is %s, not an object", kindOf(b))
 	}
-	envelope, err := fields(raw)
+	var room aFewFields
+	envelope, err := fields(room[:0], raw)
 	if err != nil {
 		return Line{}, err
 	}
@@ -74,12 +71,10 @@ func parseEnvelope(envelope []field) (Line, error) {
 	return Line{}, errors.New(`it is not a request: it has neither "custom_id" and "body" nor "id" and "prompt"`)
 }
 
-// checkJSON returns an error for what is no JSON. The fast check takes control
-// characters in strings that have escapes, so that texts with any are left to
-// encoding/json, as is what it refuses (FuzzCheckJSON).
-func checkJSON(raw []byte) error {
-	if !hasControl(raw) && fastjson.ValidateBytes(raw) == nil || json.Valid(raw) {
-		return nil
+// whyInvalid says what is wrong with what is no JSON.
+func whyInvalid(raw []byte) error {
+	if provider.TooDeep(raw) { // encoding/json calls it no JSON at some depth
+		return fmt.Errorf("it is nested deeper than %d levels", provider.MaxNesting)
 	}
 	var v json.RawMessage
 	err := json.Unmarshal(raw, &v)
@@ -134,7 +129,8 @@ func (l *Line) parseBody() error {
 	if l.Body[0] != '{' {
 		return &fieldError{"body", "it is " + kindOf(l.Body) + ", not an object"}
 	}
-	members, err := fields(l.Body)
+	var room aFewFields
+	members, err := fields(room[:0], l.Body)
 	var fe *fieldError
 	if errors.As(err, &fe) {
 		return &fieldError{"body." + fe.name, fe.msg}
@@ -164,14 +160,18 @@ func (l *Line) parseBody() error {
 	return nil
 }
 
-// modelOf is the name of a model; what is no text stands for itself, since no
-// ladder has a model of that name.
+// modelOf is the name of a model; null names none. What is no text stands for
+// itself, since no ladder has a model of that name.
 func modelOf(value []byte) string {
-	var name string
-	if json.Unmarshal(value, &name) != nil {
-		return string(value)
+	if string(value) == "null" {
+		return ""
 	}
-	return name
+	if value[0] == '"' {
+		if name, err := unquote(value); err == nil {
+			return name
+		}
+	}
+	return string(value)
 }
 
 // shortLine is what a short line says.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -21,9 +22,10 @@ type piece struct {
 	spans []span
 	err   error // behind its lines the input is broken, a *LineError, or cannot be read
 
-	lines  []parsed // what its lines are, but for those that are not kept
-	frame  []byte   // the lines as a chunk has them
-	packed []byte   // the same, compressed; empty: nobody asked
+	lines  []Line // its lines, but for those that are not kept
+	facts  []fact // what else is known of each of them
+	frame  []byte // the lines as a chunk has them
+	packed []byte // the same, compressed; empty: nobody asked
 	done   chan struct{}
 	weight int64 // of the room in flight that it takes
 }
@@ -35,12 +37,11 @@ type span struct {
 	err      *LineError // it is too long
 }
 
-// parsed is a line as it was read: a request, or why it is none.
-type parsed struct {
-	Line
+// fact is what is known of a line beside its request.
+type fact struct {
 	sum [sha256.Size]byte // of its bytes
 	id  idHash
-	bad *LineError
+	bad *LineError // why it is no request
 }
 
 // full says whether n more bytes belong in the next piece.
@@ -93,31 +94,36 @@ func (p *piece) leave(over *piece, s span) {
 
 // read tells what the lines of a piece are.
 func (r *Reader) read(p *piece) {
-	p.lines = p.lines[:0]
+	p.lines, p.facts = p.lines[:0], p.facts[:0]
 	for _, s := range p.spans {
 		raw := p.raw[s.from:s.to]
-		l := parsed{sum: sha256.Sum256(raw), bad: s.err}
-		if l.bad == nil {
-			l.Line, l.bad = r.request(s.number, raw)
+		var l Line
+		f := fact{sum: sha256.Sum256(raw), bad: s.err}
+		if f.bad == nil {
+			l, f.bad = r.request(s.number, raw)
 		}
-		l.Number, l.Digest = s.number, hex.EncodeToString(l.sum[:digestBytes])
-		if l.bad == nil && r.Keep != nil && !r.Keep(l.Line) {
+		l.Number, l.Digest = s.number, hex.EncodeToString(f.sum[:digestBytes])
+		if f.bad == nil && r.Keep != nil && !r.Keep(l) {
 			continue
 		}
-		l.id = hashID(l.CustomID)
-		p.lines = append(p.lines, l)
+		f.id = hashID(l.CustomID)
+		p.lines, p.facts = append(p.lines, l), append(p.facts, f)
 	}
 	if r.Weigh != nil {
-		r.Weigh(p.requests(func(l parsed) bool { return l.bad == nil }))
+		r.Weigh(p.requests())
 	}
 }
 
-// requests are the lines of a piece that are wanted.
-func (p *piece) requests(want func(parsed) bool) []Line {
-	lines := make([]Line, 0, len(p.lines))
-	for _, l := range p.lines {
-		if want(l) {
-			lines = append(lines, l.Line)
+// requests are the lines of a piece that are requests.
+func (p *piece) requests() []Line {
+	isBad := func(f fact) bool { return f.bad != nil }
+	if !slices.ContainsFunc(p.facts, isBad) {
+		return p.lines
+	}
+	var lines []Line
+	for i, l := range p.lines {
+		if !isBad(p.facts[i]) {
+			lines = append(lines, l)
 		}
 	}
 	return lines
@@ -245,5 +251,5 @@ func (f *flow) fresh() *piece {
 			old.raw = make([]byte, 0, chunkBytes+chunkBytes/8)
 		}
 	}
-	return &piece{raw: old.raw[:0], spans: old.spans[:0], lines: old.lines[:0], frame: old.frame[:0], packed: old.packed[:0], done: make(chan struct{})}
+	return &piece{raw: old.raw[:0], spans: old.spans[:0], lines: old.lines[:0], facts: old.facts[:0], frame: old.frame[:0], packed: old.packed[:0], done: make(chan struct{})}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"nightshift/internal/jsonscan"
 	"nightshift/provider"
 )
 
@@ -48,7 +49,7 @@ func jsonOrString(b json.RawMessage) json.RawMessage {
 	if !utf8.Valid(b) {
 		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	}
-	if !provider.TooDeep(b) && json.Valid(b) {
+	if jsonscan.Valid(b, provider.MaxNesting) {
 		return b
 	}
 	s, err := json.Marshal(string(b))

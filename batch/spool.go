@@ -2,12 +2,12 @@ package batch
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // spoolMemory is how much a spool keeps in memory; what is more goes to a file.
@@ -15,7 +15,7 @@ const spoolMemory = 4 << 20
 
 // spool keeps byte strings in the order in which they came, to be read again.
 type spool struct {
-	memory bytes.Buffer
+	memory [][]byte
 	file   *os.File
 	out    *bufio.Writer // to file
 	size   int64         // bytes that were added
@@ -23,24 +23,25 @@ type spool struct {
 
 // add adds the string that the parts make.
 func (s *spool) add(parts ...[]byte) error {
-	w, size := io.Writer(&s.memory), 0
+	size := 0
 	for _, p := range parts {
 		size += len(p)
 	}
 	s.size += int64(size)
-	if s.file == nil && s.memory.Len()+size > spoolMemory {
+	if s.file == nil {
+		if s.size <= spoolMemory {
+			s.memory = append(s.memory, slices.Concat(parts...))
+			return nil
+		}
 		if err := s.open(); err != nil {
 			return err
 		}
 	}
-	if s.out != nil {
-		w = s.out
-	}
 	var n [binary.MaxVarintLen64]byte
-	_, err := w.Write(binary.AppendUvarint(n[:0], uint64(size)))
+	_, err := s.out.Write(binary.AppendUvarint(n[:0], uint64(size)))
 	for _, p := range parts {
 		if err == nil {
-			_, err = w.Write(p)
+			_, err = s.out.Write(p)
 		}
 	}
 	return keptError(err)
@@ -60,17 +61,21 @@ func (s *spool) open() error {
 
 // each passes what was added to read, whose slice is used again.
 func (s *spool) each(read func([]byte) error) error {
-	parts := []io.Reader{bytes.NewReader(s.memory.Bytes())}
-	if s.file != nil {
-		if err := s.out.Flush(); err != nil {
-			return keptError(err)
+	for _, b := range s.memory {
+		if err := read(b); err != nil {
+			return err
 		}
-		if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-			return keptError(err)
-		}
-		parts = append(parts, s.file)
 	}
-	in := bufio.NewReaderSize(io.MultiReader(parts...), 256<<10)
+	if s.file == nil {
+		return nil
+	}
+	if err := s.out.Flush(); err != nil {
+		return keptError(err)
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return keptError(err)
+	}
+	in := bufio.NewReaderSize(s.file, 256<<10)
 	var b []byte
 	for {
 		n, err := binary.ReadUvarint(in)

@@ -40,6 +40,7 @@ type check struct {
 	refused atomic.Bool // there are bad lines, which are not skipped
 	ids     idSet
 	content hash.Hash
+	text    []byte // that was given to it last
 }
 
 func newCheck(r *Reader) *check { return &check{r: r, content: sha256.New()} }
@@ -47,21 +48,22 @@ func newCheck(r *Reader) *check { return &check{r: r, content: sha256.New()} }
 // take looks at the lines of the next piece; those that repeat an ID get their error.
 func (c *check) take(p *piece) error {
 	for i := range p.lines {
-		l := &p.lines[i]
+		l, f := &p.lines[i], &p.facts[i]
 		if l.Number > math.MaxUint32 {
 			return &LineError{File: c.r.name, Line: l.Number, Msg: "a file may have so many lines and no more"}
 		}
-		if c.sum.Lines++; l.bad == nil {
-			if first, repeated := c.ids.add(l.id, l.Number); repeated {
-				l.bad = &LineError{
+		if c.sum.Lines++; f.bad == nil {
+			if first, repeated := c.ids.add(f.id, l.Number); repeated {
+				f.bad = &LineError{
 					File: c.r.name, Line: l.Number, Field: "custom_id",
 					Msg: fmt.Sprintf("%q stands on line %d already", l.CustomID, first),
 				}
 			}
 		}
-		addDigest(c.content, l.Number, l.sum)
-		if l.bad != nil {
-			c.invalid(l.bad)
+		c.text = digestText(c.text[:0], l.Number, f.sum)
+		c.content.Write(c.text)
+		if f.bad != nil {
+			c.invalid(f.bad)
 		}
 	}
 	return c.end(p.err)
@@ -98,12 +100,12 @@ func (c *check) summary() (Summary, error) {
 	return c.sum, nil
 }
 
-// addDigest adds a line to the digest of a content: its number and the SHA-256 of
-// its bytes without the line's end, so that CRLF, a byte order mark and a missing
-// last newline make no difference, and blank lines only where they shift numbers.
-func addDigest(h hash.Hash, number int64, sum [sha256.Size]byte) {
-	var b [24 + sha256.Size]byte
-	h.Write(append(append(strconv.AppendInt(b[:0], number, 10), ' '), sum[:]...))
+// digestText appends what the digest of a content covers of a line: its number and
+// the SHA-256 of its bytes without the line's end, so that CRLF, a byte order mark
+// and a missing last newline make no difference, and blank lines only where they
+// shift numbers.
+func digestText(b []byte, number int64, sum [sha256.Size]byte) []byte {
+	return append(append(strconv.AppendInt(b, number, 10), ' '), sum[:]...)
 }
 
 // digestBytes is how much of a line's SHA-256 its digest is.

@@ -53,7 +53,6 @@ var homes = map[string][]string{
 	"code.dny.dev/ssrf":                      {"internal/notify"},
 	"github.com/standard-webhooks":           {"internal/notify", "internal/alert", "internal/app", "tasks", "cmd/enqueue"},
 	"github.com/DeRuina/timberjack":          {"replay"},
-	"github.com/valyala/fastjson":            {"batch"},
 	"github.com/prometheus/prometheus":       {"internal/deploytest"},
 }
 

@@ -1,6 +1,6 @@
-// Package jsonscan finds where the parts of a JSON text stand, without copying or
-// decoding them. The texts must be valid JSON; of others the places mean nothing,
-// but none is outside the text.
+// Package jsonscan says whether a text is JSON, and finds where the parts of one
+// stand, without copying or decoding them. But for Valid, the texts must be valid
+// JSON; of others the places mean nothing, but none is outside the text.
 package jsonscan
 
 import "bytes"

@@ -33,17 +33,29 @@ func WithDictionary(longest uint64, id uint32, dictionary []byte) Packer {
 
 func packer(longest uint64, eopts []zstd.EOption, dopts []zstd.DOption) Packer {
 	n := runtime.GOMAXPROCS(0)
-	enc, err := zstd.NewWriter(nil, append(eopts, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))...)
-	if err != nil {
-		panic("packer: zstd options: " + err.Error()) // constants of ours
-	}
+	enc := encoder(n, eopts...)
 	dec, err := zstd.NewReader(nil, append(dopts, zstd.WithDecoderConcurrency(n), zstd.WithDecoderMaxMemory(longest),
 		zstd.WithDecoderLowmem(true))...)
 	if err != nil {
 		panic("packer: zstd options: " + err.Error())
 	}
 	return Packer{enc, dec}
+}
+
+// encoder returns an encoder for so many goroutines.
+func encoder(n int, opts ...zstd.EOption) *zstd.Encoder {
+	enc, err := zstd.NewWriter(nil, append(opts, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))...)
+	if err != nil {
+		panic("packer: zstd options: " + err.Error()) // constants of ours
+	}
+	return enc
+}
+
+// PackedLen is how long a value gets with a dictionary. It takes the memory of one
+// goroutine, for those who look for a dictionary.
+func PackedLen(b, dictionary []byte) int {
+	return len(encoder(1, zstd.WithEncoderDictRaw(1<<15, dictionary)).EncodeAll(b, nil))
 }
 
 // Pack compresses a value.
