@@ -102,7 +102,7 @@ func TestDashboardWithTLS(t *testing.T) {
 	if stream.StatusCode != http.StatusOK || !strings.HasPrefix(lines.Text(), "data: ") {
 		t.Errorf("a stream: status %d, %q, %v", stream.StatusCode, lines.Text(), lines.Err())
 	}
-	if plain, _ := fetch(t, strings.Replace(at.String(), "https", "http", 1)); plain != http.StatusBadRequest {
+	if plain, _ := fetch(strings.Replace(at.String(), "https", "http", 1)); plain != http.StatusBadRequest {
 		t.Errorf("plain HTTP: status %d", plain)
 	}
 }
