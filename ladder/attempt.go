@@ -208,6 +208,17 @@ func (l *Ladder) callsLeft(calls []provider.Call, retries int) int {
 
 // sleep waits in the attempt; Stop ends it early, and the gates say how it goes on.
 func (a *attempt) sleep(d time.Duration) move {
+	err := a.sleepUnlessStopped(d)
+	if err != nil && a.mayGoOn(nil) != end {
+		return a.interrupt(fmt.Errorf("wait %s: %w", d, err))
+	}
+	return again
+}
+
+func (a *attempt) sleepUnlessStopped(d time.Duration) error {
+	if a.r.Stop == nil {
+		return a.l.sleeper.Sleep(a.ctx, d)
+	}
 	ctx, cancel := context.WithCancel(a.ctx)
 	woken := make(chan struct{})
 	go func() {
@@ -221,10 +232,7 @@ func (a *attempt) sleep(d time.Duration) move {
 	err := a.l.sleeper.Sleep(ctx, d)
 	cancel()
 	<-woken
-	if err != nil && a.mayGoOn(nil) != end {
-		return a.interrupt(fmt.Errorf("wait %s: %w", d, err))
-	}
-	return again
+	return err
 }
 
 // whyOpen says which breaker refuses, why, and until when.

@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"nightshift/config"
 	"nightshift/provider"
@@ -24,6 +25,15 @@ type Size struct{ size *size }
 // SizeOf measures the body of a request to an endpoint, which need not be one:
 // then it is empty.
 func SizeOf(endpoint string, body json.RawMessage) Size { return Size{measure(endpoint, body)} }
+
+// SizeOfTokens is the size of a chat of which nothing but the tokens is known, as
+// in a call log: those that it holds, and those that its answer may have.
+func SizeOfTokens(input, output int64) Size {
+	return Size{&size{
+		endpoint: provider.ChatCompletions, messages: []int{int(min(max(input, 0), maxEstimate))},
+		answer: strconv.AppendInt(nil, max(output, 1), 10), n: json.RawMessage("1"),
+	}}
+}
 
 // Estimate is about how many tokens a request takes as a rung sends it, before
 // it is sent; it is SizeOf(endpoint, body).Tokens.

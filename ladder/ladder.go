@@ -19,12 +19,15 @@ type Request struct {
 	CustomID   string
 	Endpoint   string
 	Body       json.RawMessage
-	Metadata   json.RawMessage // for text rungs; may be nil
-	Schema     json.RawMessage // that the answer must satisfy, in place of the ladder's; may be nil
-	Rung       int             // the first rung to try
-	Goal       string          // the line's own; "": the ladder's
-	Rehearsal  bool            // the built-in simulator answers
-	Deadline   time.Time       // zero: none
+	// Size is the body's, where it is known (SizeOf, SizeOfTokens); the zero Size
+	// has the attempt measure it.
+	Size      Size
+	Metadata  json.RawMessage // for text rungs; may be nil
+	Schema    json.RawMessage // that the answer must satisfy, in place of the ladder's; may be nil
+	Rung      int             // the first rung to try
+	Goal      string          // the line's own; "": the ladder's
+	Rehearsal bool            // the built-in simulator answers
+	Deadline  time.Time       // zero: none
 	// Margin is the time before Deadline at which an at_deadline rung must go.
 	Margin time.Duration
 	// NoProbe keeps the line's call from being the probe of a breaker, because

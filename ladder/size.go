@@ -157,6 +157,9 @@ func (s *size) answerTokens(r config.Rung) int {
 // size is that of the request as it stands; it is measured once.
 func (a *attempt) size() *size {
 	if a.measured == nil {
+		a.measured = a.r.Size.size
+	}
+	if a.measured == nil {
 		a.measured = measure(a.r.Endpoint, a.r.Body)
 	}
 	return a.measured

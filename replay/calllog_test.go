@@ -22,8 +22,8 @@ import (
 	"nightshift/provider"
 )
 
-// event is a call with a value in every field.
-func event(line int64) ladder.CallEvent {
+// callOf is a call with a value in every field.
+func callOf(line int64) ladder.CallEvent {
 	return ladder.CallEvent{
 		Purpose: ladder.ForLine, Key: breaker.Key{Provider: "cloud", Model: "cloud/large", Region: "east"}, Scope: breaker.ScopeModel,
 		Call: provider.Call{
@@ -63,7 +63,7 @@ func exported(t *testing.T, rdb redis.UniversalClient, since time.Time) (all []R
 func TestCallAndDeferralInTheStream(t *testing.T) {
 	rdb := redistest.Client(t)
 	l, end := running(t, LogOptions{Redis: rdb, Keep: 1000, Worker: "w1"})
-	l.Called(event(9))
+	l.Called(callOf(9))
 	at := time.Date(2026, 11, 30, 21, 1, 0, 0, time.UTC)
 	l.Postponed(ladder.DeferralEvent{
 		At: at, Until: at.Add(time.Minute), Reason: ladder.ReasonBreaker, Model: "cloud/large",
@@ -131,7 +131,7 @@ func TestEveryFieldIsInTheStream(t *testing.T) {
 func TestNothingOfContent(t *testing.T) {
 	rdb := redistest.Client(t)
 	l, end := running(t, LogOptions{Redis: rdb, Keep: 1000, Worker: "w1", File: filepath.Join(t.TempDir(), "c.jsonl")})
-	l.Called(event(1))
+	l.Called(callOf(1))
 	end()
 	text := jsonl(t, exported(t, rdb, time.Time{})).String()
 	file, err := os.ReadFile(l.o.File)
@@ -150,7 +150,7 @@ func TestStreamIsCapped(t *testing.T) {
 	rdb := redistest.Client(t)
 	l, end := running(t, LogOptions{Redis: rdb, Keep: 500, Worker: "w1"})
 	for i := range 5000 {
-		l.Called(event(int64(i + 1)))
+		l.Called(callOf(int64(i + 1)))
 	}
 	end()
 	got := exported(t, rdb, time.Time{})
@@ -171,7 +171,7 @@ func TestRedisIsAway(t *testing.T) {
 	server.Freeze(t)
 	const n = 4 * logBuffer
 	for i := range n {
-		l.Called(event(int64(i + 1)))
+		l.Called(callOf(int64(i + 1)))
 	}
 	dropped := l.Dropped()
 	if dropped == 0 {
@@ -200,7 +200,7 @@ func TestRedisIsAway(t *testing.T) {
 func TestFollow(t *testing.T) {
 	rdb := redistest.Client(t)
 	l, _ := running(t, LogOptions{Redis: rdb, Keep: 1000, Worker: "w1"})
-	l.Called(event(1))
+	l.Called(callOf(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	var lines []int64
 	err := Export(ctx, rdb, Exporting{Follow: true, Each: func(r Record) error {
@@ -210,7 +210,7 @@ func TestFollow(t *testing.T) {
 		return nil
 	}, Idle: func() error {
 		if n := int64(len(lines)); n > 0 {
-			l.Called(event(n + 1))
+			l.Called(callOf(n + 1))
 		}
 		return nil
 	}})
@@ -232,7 +232,7 @@ func TestFileOfTheProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l, end := running(t, LogOptions{File: filepath.Join(dir, "c-{pid}.jsonl"), Worker: "w1"})
-	l.Called(event(1))
+	l.Called(callOf(1))
 	end()
 	if all, _ := filepath.Glob(filepath.Join(dir, "c-[0-9]*.jsonl")); len(all) != 1 {
 		t.Errorf("files: %v", all)

@@ -27,6 +27,6 @@ func (p *program) root() *cobra.Command {
 		Long: "worker takes the lines of batches from Redis and calls the models of the configuration for them. Any number of workers share the work; one of them, whichever holds the lease, is the keeper.\n\n" +
 			"Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 a runtime error, 2 wrong usage, 130 interrupted.",
 	}
-	root.AddCommand(p.runCommand(), p.checkCommand(), p.initCommand(), p.statusCommand(), p.breakersCommand(), p.guardCommand(), p.queuesCommand(), p.healthCommand(), p.callsCommand(), p.dashboardCommand(), p.simCommand())
+	root.AddCommand(p.runCommand(), p.checkCommand(), p.initCommand(), p.statusCommand(), p.breakersCommand(), p.guardCommand(), p.queuesCommand(), p.healthCommand(), p.callsCommand(), p.replayCommand(), p.dashboardCommand(), p.simCommand())
 	return root
 }

@@ -45,7 +45,7 @@ var helpers = map[string]struct{ by, imports []string }{
 var homes = map[string][]string{
 	"github.com/hibiken/asynq":               {"tasks", "dashboard"},
 	"github.com/hibiken/asynqmon":            {"dashboard"},
-	"github.com/go-analyze/charts":           {"dashboard"},
+	"github.com/go-analyze/charts":           {"dashboard", "replay"},
 	"github.com/openai/openai-go":            {"provider"},
 	"github.com/anthropics/anthropic-sdk-go": {"provider"},
 	"github.com/santhosh-tekuri/jsonschema":  {"internal/schema"},
