@@ -75,6 +75,7 @@ generate: ## write the files that come from the code
 .PHONY: verify
 verify: ## fail where generated files or go.mod are not what the code makes of them
 	go mod tidy -diff
+	go -C internal/deploytest/testdata/manifests mod tidy -diff
 	@.ci/unchanged $(MAKE) --no-print-directory generate
 
 .PHONY: ci

@@ -70,9 +70,9 @@ type Options struct {
 	RenewEvery time.Duration
 }
 
-// queueGrace is how much longer asynq's shutdown lasts than ours: ours must end
+// QueueGrace is how much longer asynq's shutdown lasts than ours: ours must end
 // first, or asynq hands a task back whose call is still being paid for.
-const queueGrace = 10 * time.Second
+const QueueGrace = 10 * time.Second
 
 // Worker serves queues, and is the keeper when it holds the lease. Start it
 // once and stop it once.
@@ -226,7 +226,7 @@ func (w *Worker) server(rdb redis.UniversalClient, q Queue, slots int) *asynq.Se
 	return asynq.NewServerFromRedisClient(rdb, asynq.Config{
 		Concurrency: slots, Queues: map[string]int{q.Name: 1},
 		TaskCheckInterval: 100 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
-		ShutdownTimeout: w.opts.ShutdownTimeout + queueGrace,
+		ShutdownTimeout: w.opts.ShutdownTimeout + QueueGrace,
 		RetryDelayFunc:  retryDelay(w.opts.Now), IsFailure: isFailure,
 		Logger: queueLog{w.opts.Logger}, LogLevel: asynq.WarnLevel,
 	})
@@ -267,7 +267,7 @@ func (w *Worker) shutdown(ctx context.Context) error {
 	w.cutCalls()
 	select {
 	case <-done:
-	case <-time.After(queueGrace / 2): // their last writes
+	case <-time.After(QueueGrace / 2): // their last writes
 	}
 	close(w.giveUp)
 	<-done

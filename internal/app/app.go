@@ -320,3 +320,9 @@ func (a *App) bookOwed(ctx context.Context) {
 		a.opts.Logger.Warn("redis does not hear of the last calls: breakers, pace and guard do not count them", "error", err)
 	}
 }
+
+// StopTime is how long a worker may take to stop: the calls in flight, then what
+// the queue takes to hand its tasks back. Whoever kills it must wait for longer.
+func StopTime(cfg *config.Config) time.Duration {
+	return cfg.Worker.ShutdownTimeout + tasks.QueueGrace
+}

@@ -37,7 +37,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/redistest":  {},
 	"internal/scripttest": {},
 	"internal/archtest":   {imports: []string{"config"}},
-	"internal/deploytest": {imports: []string{"internal/app"}},
+	"internal/deploytest": {imports: []string{"internal/app", "config"}},
 }
 
 // homes are the outside libraries with a place of their own: nobody else may
