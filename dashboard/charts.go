@@ -195,6 +195,9 @@ func (d *Dashboard) drawNight(n night, name string, theme charts.ColorPalette) (
 	o.Legend.Show = charts.Ptr(false)
 	o.XAxis.Labels, o.XAxis.LabelCount, o.XAxis.BoundaryGap = d.labels(n), min(7, len(n.lines)), charts.Ptr(false)
 	o.YAxis[0].Min, o.YAxis[0].LabelCount, o.YAxis[0].ValueFormatter = charts.Ptr(0.0), 4, format
+	if top := slices.Max(values[0]); top > 0 && top < 4 {
+		o.YAxis[0].Max = charts.Ptr(top * 1.05) // else the library leaves room for more
+	}
 	o.XAxis.LabelFontStyle.FontSize, o.YAxis[0].LabelFontStyle.FontSize = labelSize, labelSize
 	p := painter(chartHeight, theme)
 	if err := p.LineChart(o); err != nil {

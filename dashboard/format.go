@@ -17,28 +17,28 @@ import (
 // funcs are the functions of the templates.
 func (d *Dashboard) funcs() template.FuncMap {
 	return template.FuncMap{
-		"path":     d.door.Path,
-		"login":    d.door.HasLogin,
-		"when":     d.when,
-		"stamp":    d.stamp,
-		"relative": relative,
-		"count":    count,
-		"number":   numberOf,
-		"usd":      usd,
-		"rate":     rate,
-		"percent":  percent,
-		"short":    short,
-		"took":     took,
-		"dict":     dict,
-		"rfc3339":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"words":    words,
-		"waits":    waitCause,
-		"anchor":   anchor,
-		"level":    level,
-		"add":      func(a, b int64) int64 { return a + b },
-		"div":      func(a, b float64) float64 { return a / b },
-		"ms":       func(n int64) time.Duration { return time.Duration(n) * time.Millisecond },
-		"times":    func(n int) []struct{} { return make([]struct{}, n) },
+		"path":    d.door.Path,
+		"login":   d.door.HasLogin,
+		"when":    d.when,
+		"moment":  d.moment,
+		"rel":     d.rel,
+		"count":   count,
+		"number":  numberOf,
+		"usd":     usd,
+		"rate":    rate,
+		"percent": percent,
+		"short":   short,
+		"took":    took,
+		"dict":    dict,
+		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"words":   words,
+		"waits":   waitCause,
+		"anchor":  anchor,
+		"level":   level,
+		"add":     func(a, b int64) int64 { return a + b },
+		"div":     func(a, b float64) float64 { return a / b },
+		"ms":      func(n int64) time.Duration { return time.Duration(n) * time.Millisecond },
+		"times":   func(n int) []struct{} { return make([]struct{}, n) },
 	}
 }
 
@@ -136,6 +136,39 @@ func dict(pairs ...any) (map[string]any, error) {
 // stamp returns a time in the zone of the page, whole and with the zone's name.
 func (d *Dashboard) stamp(t time.Time) string {
 	return t.In(d.opts.Location).Format("2006-01-02 15:04:05 MST")
+}
+
+// moment is a time as pages show it, with how far it is from now, which the browser
+// counts on. It is made here, since a page of batches has a thousand of them.
+func (d *Dashboard) moment(t any, now time.Time) (template.HTML, error) {
+	at, err := timeOf(t)
+	if err != nil {
+		return "", err
+	}
+	iso := at.UTC().Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + iso + `" title="` + d.stamp(at) + `">` + d.when(at) +
+		`</time> <span class="rel" data-at="` + iso + `">` + relative(now, at) + `</span>`), nil
+}
+
+// rel is moment without the time itself, which stands in its title.
+func (d *Dashboard) rel(t any, now time.Time) (template.HTML, error) {
+	at, err := timeOf(t)
+	if err != nil {
+		return "", err
+	}
+	iso := at.UTC().Format(time.RFC3339)
+	return template.HTML(`<time class="rel" datetime="` + iso + `" title="` + d.stamp(at) + `" data-at="` + iso + `">` + relative(now, at) + `</time>`), nil
+}
+
+// timeOf is a time of a template, which may be a pointer to one.
+func timeOf(t any) (time.Time, error) {
+	switch t := t.(type) {
+	case time.Time:
+		return t, nil
+	case *time.Time:
+		return *t, nil
+	}
+	return time.Time{}, fmt.Errorf("show %T as a time", t)
 }
 
 // when returns a time in the zone of the page, as short as it is clear: of half a

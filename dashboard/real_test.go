@@ -163,16 +163,20 @@ func TestRealNight(t *testing.T) {
 func (n *realNight) screenshot() {
 	n.Helper()
 	n = newRealNight(n.T, "40s")
-	n.submit("titles", "overnight", "nightly-report", 120, 6*time.Hour)
-	n.submit("summaries", "overnight", "nightly-report", 1700, 6*time.Hour)
-	n.submit("weekly-report", "reports", "nightly-report", 900, 8*time.Hour)
-	time.Sleep(100 * time.Second) // the curve of the night needs minutes
+	n.submit("titles", "overnight", "nightly-report", 150, 6*time.Hour)
+	n.submit("summaries", "overnight", "nightly-report", 6000, 6*time.Hour)
+	n.submit("weekly-report", "reports", "nightly-report", 2600, 8*time.Hour)
+	time.Sleep(2 * time.Minute) // the curve of the night needs minutes
+	if err := n.sim.AddFaults("gpt-4o", sim.Fault{Kind: sim.Unavailable, To: time.Minute}); err != nil {
+		n.Fatal(err)
+	}
+	time.Sleep(3 * time.Minute)
 	n.submit("translations", "overnight", "ada", 90, 30*time.Minute)
-	time.Sleep(50 * time.Second)
+	time.Sleep(20 * time.Second)
 	if err := n.sim.AddFaults("gpt-4o", sim.Fault{Kind: sim.Unavailable}); err != nil {
 		n.Fatal(err)
 	}
-	time.Sleep(75 * time.Second)
+	time.Sleep(25 * time.Second)
 	tb := newTab(n.T)
 	tb.look(n.T, "light", 1180)
 	tb.do(n.T, chromedp.Navigate(n.url+"/"))
@@ -182,7 +186,7 @@ func (n *realNight) screenshot() {
 	if err := os.MkdirAll("../docs/images", 0o755); err != nil {
 		n.Fatal(err)
 	}
-	if err := os.WriteFile("../docs/images/tonight.png", smaller(n.T, shot), 0o600); err != nil {
+	if err := os.WriteFile("../docs/images/tonight.png", smaller(n.T, shot), 0o644); err != nil {
 		n.Fatal(err)
 	}
 }

@@ -152,7 +152,7 @@ func alarms(breakers []breakerView, guards []guardView, f fleetView, noFleet boo
 		if g.Open {
 			all = append(all, alarm{
 				Key: "guard " + g.Producer, Class: "warn", State: "guard open", What: g.Name, Why: usedUp(g),
-				Next: "lets the next call in", Until: timeOrNil(g.Until), Lines: g.Waiting, Path: "/guard",
+				Next: "has room", Until: timeOrNil(g.Until), Lines: g.Waiting, Path: "/guard",
 			})
 		}
 	}

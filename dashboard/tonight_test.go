@@ -24,7 +24,7 @@ func TestTonight(t *testing.T) {
 		t, page,
 		"openai/gpt-4o open unavailable: status 503: the provider failed 96 lines wait · next probe in 42 s",
 		"anthropic/claude-sonnet-4-5 half open timeout: silent for 20 s a probe is under way, its lease ends in 9 s",
-		"ada guard open 1,000 of 1,000 calls an hour 3 lines wait · lets the next call in in 7 min",
+		"ada guard open 1,000 of 1,000 calls an hour 3 lines wait · has room in 7 min",
 		"Lines to go 4,494 2 batches, 1 waiting",
 		"Rate 91/min",
 		"Done at 00:10:00 1 late",

@@ -191,3 +191,25 @@ func BenchmarkPages(b *testing.B) {
 		})
 	}
 }
+
+// A page that is followed does not hold Stop up: its stream ends as it should.
+func TestStopEndsStreams(t *testing.T) {
+	b := newBig(t, 1, 10)
+	resp, err := http.Get(b.app.DashboardURL() + "live?page=/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAtLeast(resp.Body, make([]byte, 64), 64); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- b.app.Stop(context.Background()) }()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Errorf("the stream was cut off: %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
