@@ -1,7 +1,6 @@
 package door
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -38,8 +37,9 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok b
 // calls it before each write, with how long that may take: so it lives as long
 // as its reader takes what it is sent.
 func Extend(w http.ResponseWriter, d time.Duration) error {
-	c, end := http.NewResponseController(w), time.Now().Add(d)
-	if err := errors.Join(c.SetWriteDeadline(end), c.SetReadDeadline(end)); err != nil {
+	// The deadline for reading is not touched: net/http lifts it itself once the
+	// request is read, and one set here would end the request's context.
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d)); err != nil {
 		return fmt.Errorf("extend response: %w", err)
 	}
 	return nil

@@ -96,7 +96,7 @@ func TestLogin_Refuses(t *testing.T) {
 func TestLogin_LeadsNowhereElse(t *testing.T) {
 	r := setup(t, nil)
 	for _, next := range []string{
-		"", "https://evil.example/", "//evil.example/", `/\evil.example`, `\\evil.example`, "javascript:alert(1)", "evil", "/x\n/y", "/\t/evil.example", "http:/x", "/%zz",
+		"", "https://evil.example/", "//evil.example/", "///evil.example/", `/\evil.example`, `\\evil.example`, "javascript:alert(1)", "evil", "/x\n/y", "/\t/evil.example", "http:/x", "/%zz",
 	} {
 		rec := r.ask("POST", "/login", form("token", secret, "next", next))
 		if l := rec.Header().Get("Location"); l != "/" {
