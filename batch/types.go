@@ -55,6 +55,8 @@ type Description struct {
 	// guard does not count, and AllowedBy who granted them.
 	Allowance int64  `json:",omitempty"`
 	AllowedBy string `json:",omitempty"`
+	// Trace is what its submission was traced as, a W3C traceparent; "": it was not.
+	Trace string `json:",omitempty"`
 	// Again submits the batch though the same content was submitted within the
 	// last 24 h; it is not kept.
 	Again bool `json:"-"`
@@ -107,6 +109,7 @@ type Progress struct {
 	FirstRefused time.Time       `json:"first_refused,omitzero"`
 	FirstLimited time.Time       `json:"first_limited,omitzero"`
 	Skipped      []Skip          `json:"skipped,omitempty"` // by the last attempt
+	Trace        string          `json:"trace,omitempty"`   // what the last attempt was traced as, a W3C traceparent; "": it was not
 }
 
 // Skip is a rung that an attempt passed over: no call, but worth an entry among

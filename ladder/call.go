@@ -138,10 +138,14 @@ func (a *attempt) record(r *rung, t breaker.Ticket, started time.Time, took time
 	a.calls++
 	a.out.Progress.Calls = append(a.out.Progress.Calls, c)
 	a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
-	a.l.observer.Called(CallEvent{
+	event := CallEvent{
 		Purpose: a.purpose(), Scope: t.Scope, Key: r.key, Call: c, Latency: took, FirstToken: ans.FirstToken, StatusCode: statusOf(ans, e),
 		RetryAfter: retryAfterOf(e), Queue: a.r.Queue, Producer: a.r.Producer, Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,
-	})
+	}
+	a.l.observer.Called(event)
+	if a.r.Called != nil {
+		a.r.Called(event)
+	}
 }
 
 // newCall is the record of a call.

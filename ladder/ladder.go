@@ -35,6 +35,8 @@ type Request struct {
 	NoProbe  bool
 	Retries  int      // the queue's budget; with it, max_calls has its default
 	Progress Progress // what earlier attempts did
+	// Called is told of every call of the attempt, as an Observer is; nil: nobody.
+	Called func(CallEvent)
 	// Stop, once closed, ends the attempt softly: a call in flight finishes and
 	// counts, but no further call, wait or rung starts. nil: it never stops.
 	Stop <-chan struct{}

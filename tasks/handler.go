@@ -70,6 +70,7 @@ type handler struct {
 	gate   gate            // counts the attempts under way
 	obs    Observer
 	sink   ladder.Sink // of deferrals; nil: nobody is told
+	tracer Tracer      // nil: nobody follows
 	log    *slog.Logger
 	now    func() time.Time
 	random func() float64 // uniform over [0,1)
@@ -128,13 +129,18 @@ func (h *handler) attempt(ref batch.Ref) error {
 	}
 	h.leases.add(lease, cancel)
 	defer h.leases.remove(lease)
+	run := h.traced(lease, begun)
 	if out, closed := h.closed(begun); closed {
-		return h.apply(lease, begun, out)
+		return h.apply(run, out)
 	}
 	h.pace.begin(h.now())
-	out := h.queue.Ladder.Attempt(ctx, h.request(lease, begun), &journal{h.lines, lease, h.log})
+	request := h.request(lease, begun)
+	if run.trace != nil {
+		request.Called = run.trace.Called
+	}
+	out := h.queue.Ladder.Attempt(ctx, request, &journal{h.lines, lease, begun.Progress.Trace, h.log})
 	defer out.Leaving.Done()
-	return h.apply(lease, begun, out)
+	return h.apply(run, out)
 }
 
 // closed defers a line that was released before its queue closed. Nothing is

@@ -20,6 +20,7 @@ const checkpointLimit = 2 * time.Second
 type journal struct {
 	lines Lines
 	lease batch.Lease
+	trace string // of the attempt before: this one, should it be lost, leaves none
 	log   *slog.Logger
 }
 
@@ -31,7 +32,9 @@ type journal struct {
 func (j *journal) Checkpoint(ctx context.Context, p ladder.Progress) error {
 	short, cancel := context.WithTimeout(ctx, checkpointLimit)
 	defer cancel()
-	err := j.lines.Checkpoint(short, j.lease, toBatch(p))
+	progress := toBatch(p)
+	progress.Trace = j.trace
+	err := j.lines.Checkpoint(short, j.lease, progress)
 	ref := j.lease.Ref
 	switch {
 	case err == nil:

@@ -45,7 +45,7 @@ func TestAnAttemptGoesOnOnlyWhereRedisSaidNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			j := &journal{checkpoints{err: c.err}, batch.Lease{Ref: batch.Ref{Batch: "b", Line: 7}}, slog.New(slog.NewTextHandler(&log, nil))}
+			j := &journal{checkpoints{err: c.err}, batch.Lease{Ref: batch.Ref{Batch: "b", Line: 7}}, "", slog.New(slog.NewTextHandler(&log, nil))}
 			err := j.Checkpoint(t.Context(), ladder.Progress{})
 			if c.goOn != (err == nil) || err != nil && !errors.Is(err, c.err) {
 				t.Errorf("goes on: %v", err)
@@ -66,7 +66,7 @@ func (mute) Checkpoint(ctx context.Context, _ batch.Lease, _ batch.Progress) err
 }
 
 func TestACheckpointEndsWithItsAttempt(t *testing.T) {
-	j := &journal{mute{}, batch.Lease{}, slog.New(slog.DiscardHandler)}
+	j := &journal{mute{}, batch.Lease{}, "", slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := j.Checkpoint(ctx, ladder.Progress{}); !errors.Is(err, context.DeadlineExceeded) {

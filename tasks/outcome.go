@@ -18,46 +18,46 @@ const persistLimit = 2 * time.Minute
 
 // apply turns the end of an attempt into the life of the line and the answer to
 // the queue. Every end of a line is a record and nil.
-func (h *handler) apply(l batch.Lease, b batch.Begun, out ladder.Outcome) error {
+func (h *handler) apply(r run, out ladder.Outcome) error {
 	now := h.now()
 	switch out.End {
 	case ladder.Answered:
-		return h.finish(l, b, out, batch.Succeeded)
+		return h.finish(r, out, batch.Succeeded)
 	case ladder.Final:
-		return h.finish(l, b, out, batch.Failed)
+		return h.finish(r, out, batch.Failed)
 	case ladder.Failed:
-		return h.fail(l, b, out, now)
+		return h.fail(r, out, now)
 	case ladder.Deferred:
-		return h.postpone(l, b, out, now)
+		return h.postpone(r, out, now)
 	default:
-		return h.interrupted(l, out, now)
+		return h.interrupted(r, out, now)
 	}
 }
 
 // fail spends one of the queue's retries, or ends the line when none is left.
-func (h *handler) fail(l batch.Lease, b batch.Begun, out ladder.Outcome, now time.Time) error {
+func (h *handler) fail(r run, out ladder.Outcome, now time.Time) error {
 	out.Progress.Failures++
 	if out.Progress.Failures > h.queue.Retries {
 		if !out.LastResort.IsZero() {
-			return h.awaitLastResort(l, b, out)
+			return h.awaitLastResort(r, out)
 		}
 		out.Message = fmt.Sprintf("%s (%s)", out.Message, out.Code)
 		out.Code = batch.CodeRetriesExhausted
-		return h.finish(l, b, out, batch.Failed)
+		return h.finish(r, out, batch.Failed)
 	}
 	until := ladder.Backoff(out.Progress.Failures, now, out.NotBefore, h.random())
-	until = ceilSecond(notPast(until, latest(b, out)))
+	until = ceilSecond(notPast(until, latest(r.begun, out)))
 	f := &Failure{out.Progress.Failures, h.queue.Retries, out.Message, until}
-	return h.suspend(l, out, batch.Wait{Reason: "retry", Until: until}, f)
+	return h.suspend(r, out, batch.Wait{Reason: "retry", Until: until}, f)
 }
 
 // awaitLastResort keeps a line whose retries are spent for the at_deadline rung
 // that is still to come: its author asked for that in place of no answer.
-func (h *handler) awaitLastResort(l batch.Lease, b batch.Begun, out ladder.Outcome) error {
+func (h *handler) awaitLastResort(r run, out ladder.Outcome) error {
 	out.Progress.Deferrals++
 	w := batch.Wait{Reason: ladder.ReasonRung, Until: out.LastResort}
-	h.postponed(l, b, w)
-	return h.suspend(l, out, w, &Deferral{w.Model, w.Reason, w.Until})
+	h.postponed(r, w)
+	return h.suspend(r, out, w, &Deferral{w.Model, w.Reason, w.Until})
 }
 
 // latest is the latest time at which a line goes back to work: where an
@@ -70,33 +70,33 @@ func latest(b batch.Begun, out ladder.Outcome) time.Time {
 }
 
 // postpone sends the line to wait for the earliest change; nothing is spent.
-func (h *handler) postpone(l batch.Lease, b batch.Begun, out ladder.Outcome, now time.Time) error {
+func (h *handler) postpone(r run, out ladder.Outcome, now time.Time) error {
 	out.Progress.Deferrals++
 	waiters, rate := h.pace.crowd(now)
 	until := ladder.DeferUntil(ladder.Deferring{
-		Waits: out.Waits, Now: now, Deadline: latest(b, out),
+		Waits: out.Waits, Now: now, Deadline: latest(r.begun, out),
 		MaxCooldown: h.queue.MaxCooldown, Spread: ladder.Spread(waiters, rate), Random: h.random(),
 	})
 	w := ladder.Cause(out.Waits)
 	h.pace.postpone(until, now)
 	wait := batch.Wait{
-		Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits), NoProbe: b.Line.NoProbe,
+		Model: w.Model, Reason: w.Reason, Until: until, Open: openModels(out.Waits), NoProbe: r.begun.Line.NoProbe,
 		Deferral: out.Progress.Deferrals,
 		Guard:    slices.ContainsFunc(out.Waits, func(w ladder.Wait) bool { return w.Reason == ladder.ReasonGuard }),
 	}
-	h.postponed(l, b, wait)
-	return h.suspend(l, out, wait, &Deferral{wait.Model, wait.Reason, until})
+	h.postponed(r, wait)
+	return h.suspend(r, out, wait, &Deferral{wait.Model, wait.Reason, until})
 }
 
 // postponed tells of a deferral.
-func (h *handler) postponed(l batch.Lease, b batch.Begun, w batch.Wait) {
+func (h *handler) postponed(r run, w batch.Wait) {
 	h.obs.Deferred(h.queue.Name, w.Reason)
 	if h.sink == nil {
 		return
 	}
 	h.sink.Postponed(ladder.DeferralEvent{
-		At: h.now(), Until: w.Until, Reason: w.Reason, Model: w.Model, Queue: h.queue.Name, Producer: b.Description.Producer,
-		Batch: l.Ref.Batch, Line: l.Ref.Line, Generation: l.Ref.Generation,
+		At: h.now(), Until: w.Until, Reason: w.Reason, Model: w.Model, Queue: h.queue.Name, Producer: r.begun.Description.Producer,
+		Batch: r.lease.Ref.Batch, Line: r.lease.Ref.Line, Generation: r.lease.Ref.Generation,
 	})
 }
 
@@ -114,17 +114,18 @@ func openModels(waits []ladder.Wait) string {
 // interrupted ends an attempt that must not go on: the line is not ours any
 // more, its batch was cancelled (its next begin ends it), or this worker stops
 // and hands the line back. Nothing is spent, and it is no deferral.
-func (h *handler) interrupted(l batch.Lease, out ladder.Outcome, now time.Time) error {
+func (h *handler) interrupted(r run, out ladder.Outcome, now time.Time) error {
 	back := &Deferral{Reason: "worker_stopping", Until: ceilSecond(now)}
 	if errors.Is(out.Err, batch.ErrCancelled) {
 		back.Reason = "cancelling"
 	}
-	return h.suspend(l, out, batch.Wait{}, back)
+	return h.suspend(r, out, batch.Wait{}, back)
 }
 
-func (h *handler) suspend(l batch.Lease, out ladder.Outcome, w batch.Wait, back error) error {
+func (h *handler) suspend(r run, out ladder.Outcome, w batch.Wait, back error) error {
+	l, progress := r.lease, h.suspended(r, out, w)
 	err := h.persist(func(ctx context.Context) error {
-		return h.lines.Suspend(ctx, l, toBatch(out.Progress), w, out.Leaving.Ride)
+		return h.lines.Suspend(ctx, l, progress, w, out.Leaving.Ride)
 	})
 	switch {
 	case errors.Is(err, batch.ErrFenced), errors.Is(err, batch.ErrNotFound):
@@ -137,10 +138,11 @@ func (h *handler) suspend(l batch.Lease, out ladder.Outcome, w batch.Wait, back 
 	return back
 }
 
-func (h *handler) finish(l batch.Lease, b batch.Begun, out ladder.Outcome, o batch.Outcome) error {
-	r := result(b, out, h.now())
+func (h *handler) finish(r run, out ladder.Outcome, o batch.Outcome) error {
+	l, res := r.lease, result(r.begun, out, h.now())
+	h.finished(r, out, o)
 	err := h.persist(func(ctx context.Context) error {
-		return h.lines.Finish(ctx, l, toBatch(out.Progress), o, r, out.Leaving.Ride)
+		return h.lines.Finish(ctx, l, toBatch(out.Progress), o, res, out.Leaving.Ride)
 	})
 	switch {
 	case err == nil:

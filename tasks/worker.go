@@ -59,6 +59,8 @@ type Options struct {
 	Version         string
 	ConfigHash      string
 	Observer        Observer
+	// Tracer follows attempts; nil: nobody does.
+	Tracer Tracer
 	// Sink is told of every deferral of a line; nil: nobody is.
 	Sink   ladder.Sink
 	Logger *slog.Logger
@@ -172,7 +174,7 @@ func (w *Worker) handler(q Queue, calls context.Context) *handler {
 	return &handler{
 		queue: q, hours: w.opts.Hours[q.Name], lines: w.opts.Lines, leases: w.leases, pace: newPace(q.Slots),
 		slots: make(chan struct{}, q.Slots), stop: w.stop, giveUp: w.giveUp, calls: calls,
-		obs: w.opts.Observer, sink: w.opts.Sink, log: w.opts.Logger, now: w.opts.Now, random: w.opts.Random,
+		tracer: w.opts.Tracer, obs: w.opts.Observer, sink: w.opts.Sink, log: w.opts.Logger, now: w.opts.Now, random: w.opts.Random,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -137,10 +138,10 @@ func describe(q config.Queue, producer string, sum batch.Summary, now time.Time)
 func (p *program) submit(ctx context.Context, conn *app.Conn, content *batch.Packed, d batch.Description) error {
 	progress := p.NewProgress("submitting "+d.ID, d.Total)
 	defer progress.Close()
-	return conn.Batches.Submit(ctx, d, content, batch.Submission{
+	return conn.Submit(ctx, d, content, batch.Submission{
 		Opened:   func() error { return grant(ctx, conn, d) },
 		Progress: func(n int64) { progress.Update(cli.Step{Done: n, Total: d.Total}) },
-	})
+	}, p.Logger(slog.LevelWarn))
 }
 
 // notSubmitted words the error of a submission.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -133,7 +134,7 @@ func (s *session) submit(ctx context.Context, id string) error {
 		defer content.Close()
 		d := describe(s.queue, s.producer, content.Summary, time.Now())
 		d.ID, d.Again, d.Rehearsal = id, true, s.why.rehearsal
-		return s.conn.Batches.Submit(ctx, d, content, batch.Submission{})
+		return s.conn.Submit(ctx, d, content, batch.Submission{}, s.p.Logger(slog.LevelWarn))
 	})
 }
 

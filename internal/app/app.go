@@ -16,6 +16,7 @@ import (
 	"nightshift/config"
 	"nightshift/internal/alert"
 	"nightshift/internal/standby"
+	"nightshift/internal/traces"
 	"nightshift/ladder"
 	"nightshift/limit"
 	"nightshift/replay"
@@ -49,7 +50,8 @@ type App struct {
 	calls    adapters         // with the worker
 	log      *replay.Log      // with the worker; nil: no call is logged
 	health   *health
-	alerts   *alert.Teller // with the worker; nil: nobody is told
+	alerts   *alert.Teller  // with the worker; nil: nobody is told
+	traces   *traces.Tracer // with the worker; nil: nobody asks for them
 	servers  []*server
 
 	endLoops context.CancelFunc
@@ -81,6 +83,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{opts: o, conn: conn, registry: reg, health: newHealth(conn.Ping)}
 	if err := a.build(queues, watch); err != nil {
+		a.endTraces()
 		return nil, errors.Join(err, conn.Close())
 	}
 	return a, nil
@@ -88,6 +91,10 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 
 func (a *App) build(queues []config.Queue, watch *watching) error {
 	if a.opts.Worker {
+		var err error
+		if a.traces, err = tracer(context.Background(), a.conn.Config, a.opts.Version, a.opts.Logger); err != nil {
+			return err
+		}
 		if err := a.buildWorker(queues, watch); err != nil {
 			return err
 		}
@@ -155,7 +162,7 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 	for _, k := range a.conn.Keys {
 		byModel[k.Model] = k
 	}
-	a.worker = tasks.NewWorker(tasks.Options{
+	options := tasks.Options{
 		Queues: serve, Lines: a.conn.Batches, Backlog: a.conn.Batches,
 		ReleaseAhead: ahead, Hours: a.conn.hours, LastResorts: lastResorts, Breakers: tasks.BreakerKeys{Store: a.conn.Breakers, Keys: byModel},
 		Guards: a.conn.Guard, Unguarded: unguarded(cfg), Notices: a.conn.Batches, Notifier: sender,
@@ -163,7 +170,8 @@ func (a *App) buildWorker(queues []config.Queue, watch *watching) error {
 		QueueRedis: a.conn.Redis.Queue(), EnqueueRedis: a.conn.Redis.State(),
 		ShutdownTimeout: cfg.Worker.ShutdownTimeout, Version: a.opts.Version, ConfigHash: cfg.Hash(),
 		Observer: watch, Sink: watch, Logger: log,
-	})
+	}
+	a.worker = tasks.NewWorker(a.traceable(options))
 	if err := a.buildAlerts(watch); err != nil {
 		return err
 	}
@@ -299,6 +307,7 @@ func (a *App) stop(ctx context.Context) error {
 	a.loops.Wait()
 	a.bookOwed(ctx)
 	a.calls.Close()
+	a.endTraces()
 	if err := errors.Join(errs...); errors.Is(err, tasks.ErrStuck) {
 		return err // its clients are in use still; they end with the process
 	}

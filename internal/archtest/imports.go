@@ -31,6 +31,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/standby":    {by: []string{"breaker", "limit", "ladder", "internal/app"}},
 	"internal/notify":     {by: []string{"tasks", "internal/app", "internal/alert", "cmd/enqueue"}, imports: []string{"provider"}},
 	"internal/alert":      {by: []string{"internal/app"}, imports: []string{"batch", "breaker", "limit", "provider", "internal/notify"}},
+	"internal/traces":     {by: []string{"internal/app"}, imports: []string{"tasks", "batch", "breaker", "ladder", "provider"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},
 	"internal/jsonscan":   {by: []string{"provider", "batch"}},
 	"internal/hours":      {by: []string{"config", "batch", "tasks", "internal/app", "cmd/worker", "cmd/enqueue"}},
@@ -53,6 +54,7 @@ var homes = map[string][]string{
 	"code.dny.dev/ssrf":                      {"internal/notify"},
 	"github.com/standard-webhooks":           {"internal/notify", "internal/alert", "internal/app", "tasks", "cmd/enqueue"},
 	"github.com/DeRuina/timberjack":          {"replay"},
+	"go.opentelemetry.io":                    {"internal/traces", "internal/app"},
 	"github.com/prometheus/prometheus":       {"internal/deploytest"},
 }
 
