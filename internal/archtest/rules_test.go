@@ -12,14 +12,15 @@ import (
 const root = "../.."
 
 var rules = map[string]rule{
-	"imports": imports,
-	"paths":   paths,
-	"size":    size,
-	"scripts": scripts,
-	"honesty": honesty,
-	"compose": compose,
-	"image":   image,
-	"readme":  readme,
+	"imports":      imports,
+	"paths":        paths,
+	"size":         size,
+	"scripts":      scripts,
+	"honesty":      honesty,
+	"compose":      compose,
+	"image":        image,
+	"readme":       readme,
+	"translations": translations,
 }
 
 // TestRepository holds every rule over the repository itself.
