@@ -212,6 +212,7 @@ func (n *night) strict() {
 	n.faults("three", sim.Fault{Kind: sim.RateLimited, LastCall: 1})
 	n.submit("greedy", 9, func(d *batch.Description) { d.Queue, d.Producer = "strict", "greedy" })
 	n.sees(`nightshift_guard_state{producer="greedy",state="open"}`, 1)
+	n.sees(`nightshift_guard_used_ratio{producer="greedy"}`, 1) // a slot that is given back may have been the third
 	if err := n.conn.Batches.Cancel(n.t.Context(), "greedy"); err != nil {
 		n.t.Fatal(err)
 	}
@@ -275,7 +276,6 @@ func TestEveryMetricMovesInANight(t *testing.T) {
 		`nightshift_probes_total{model="a/one",provider="a",region="",result="ok",scope="model"}`,
 		`nightshift_breaker_transitions_total{model="a/one",provider="a",region="",scope="model",to="half_open"}`,
 		`nightshift_tokens_total{model="b/two",provider="b",type="output"}`,
-		`nightshift_guard_used_ratio{producer="greedy"}`,
 		`nightshift_queue_runnable_lines{queue="night"}`,
 		"nightshift_keeper",
 	} {
