@@ -10,7 +10,7 @@ import (
 )
 
 // Packed is the content of a file of requests that was checked, as [Redis.Submit]
-// writes it. It holds a temporary file where it is more than a few MiB.
+// writes it. It holds a temporary file where it is more than 512 KiB.
 type Packed struct {
 	Summary
 

@@ -158,6 +158,7 @@ type flow struct {
 	room        *semaphore.Weighted // bytes that may be in flight
 	held        int64               // of them by the piece that is being read
 	cuts        int
+	largest     int // bytes of a piece so far, but for those of longer lines
 	work, order chan *piece
 	spare       chan *piece // those that are done with
 }
@@ -173,6 +174,9 @@ func (f *flow) cut(ctx context.Context, begin func([]*piece)) error {
 	for more := true; more; {
 		p := f.fresh()
 		more = f.r.cut(p, over)
+		if len(p.raw) <= chunkBytes {
+			f.largest = max(f.largest, len(p.raw))
+		}
 		if lines += len(p.spans); begin != nil {
 			if first = append(first, p); more && lines < 2 && len(p.raw) <= chunkBytes {
 				continue
@@ -187,6 +191,7 @@ func (f *flow) cut(ctx context.Context, begin func([]*piece)) error {
 				return err
 			}
 		}
+		clear(first) // a long line is not kept while the next one is read
 	}
 	return nil
 }
@@ -248,7 +253,7 @@ func (f *flow) fresh() *piece {
 		old = *p
 	default:
 		if f.cuts++; f.cuts > 1 { // one is enough for a small file
-			old.raw = make([]byte, 0, chunkBytes+chunkBytes/8)
+			old.raw = make([]byte, 0, f.largest+f.largest/8)
 		}
 	}
 	return &piece{raw: old.raw[:0], spans: old.spans[:0], lines: old.lines[:0], facts: old.facts[:0], frame: old.frame[:0], packed: old.packed[:0], done: make(chan struct{})}

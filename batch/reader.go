@@ -172,7 +172,7 @@ func (r *Reader) readLine(buf []byte) ([]byte, error) {
 		if n := len(buf) - from + len(part); n > maxLine+2 {
 			tooLong = true
 		} else if !tooLong {
-			buf = append(buf, part...)
+			buf = append(withRoom(buf, len(part), from+maxLine+2), part...)
 			if n > longLine && r.long != nil {
 				if err := r.long(); err != nil {
 					r.ended, r.fault = true, true
@@ -197,6 +197,17 @@ func (r *Reader) readLine(buf []byte) ([]byte, error) {
 		return buf, &LineError{File: r.name, Line: r.number, Msg: fmt.Sprintf("it is longer than %d MiB", maxLine>>20)}
 	}
 	return buf, nil
+}
+
+// withRoom returns buf with room for n bytes more. A long line doubles its room, up
+// to the most that it may need, so that little is left of the smaller ones.
+func withRoom(buf []byte, n, most int) []byte {
+	if cap(buf)-len(buf) >= n || len(buf) < longLine {
+		return buf
+	}
+	grown := make([]byte, len(buf), max(len(buf)+n, min(2*cap(buf), most)))
+	copy(grown, buf)
+	return grown
 }
 
 func (r *Reader) broken(err error) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // spoolMemory is how much a spool keeps in memory; what is more goes to a file.
-const spoolMemory = 4 << 20
+const spoolMemory = 512 << 10
 
 // spool keeps byte strings in the order in which they came, to be read again.
 type spool struct {

@@ -270,6 +270,11 @@ func FuzzMeasure(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{}]},{"role":"tool","content":[{"text":"x"}]}]}`)
 	f.Add(`{"messages":[1,null,{"content":{}}],"tools":7,"max_tokens":"many"}`)
 	f.Fuzz(func(t *testing.T, body string) {
+		for _, endpoint := range allEndpoints {
+			if got, want := sizeText(measure(endpoint, json.RawMessage(body))), sizeText(decoded(endpoint, body)); got != want {
+				t.Errorf("%s: %s, want %s", endpoint, got, want)
+			}
+		}
 		s := measure(provider.ChatCompletions, json.RawMessage(body))
 		var c chat
 		if json.Unmarshal([]byte(body), &c) != nil {

@@ -56,23 +56,6 @@ func inputText(raw json.RawMessage) string {
 	return text
 }
 
-// inputTokens is about how many tokens one of them has.
-func inputTokens(raw json.RawMessage) int {
-	var ids []json.RawMessage
-	if json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
-		return len(ids)
-	}
-	return tokens([]byte(inputText(raw)))
-}
-
-// item is what we read of an item of a response's input: a message, a call of
-// a tool, or what it returned.
-type item struct {
-	message
-	Arguments json.RawMessage `json:"arguments"`
-	Output    json.RawMessage `json:"output"`
-}
-
 // itemsOf are the items of a response's input; a text is a message of the user.
 func itemsOf(raw json.RawMessage) []json.RawMessage {
 	var all []json.RawMessage

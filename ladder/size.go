@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"nightshift/config"
 	"nightshift/provider"
@@ -49,81 +48,83 @@ func (s *size) window() int {
 
 // tokens counts a text.
 func tokens(text []byte) int {
-	ascii, letters, signs := 0, 0, 0
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text)
-		switch {
-		case r < utf8.RuneSelf:
-			ascii++
-		case r < 0x1100: // up to here, alphabets; behind, hangul and the ideographs
-			letters++
-		default:
-			signs++
-		}
-		text = text[n:]
-	}
-	return (ascii+3)/4 + (letters+1)/2 + signs
-}
-
-// chat is what we read of a request, whatever its endpoint.
-type chat struct {
-	Messages       []json.RawMessage `json:"messages"`
-	Tools          json.RawMessage   `json:"tools"`
-	Functions      json.RawMessage   `json:"functions"`
-	ResponseFormat json.RawMessage   `json:"response_format"`
-	MaxTokens      json.RawMessage   `json:"max_tokens"`
-	MaxCompletion  json.RawMessage   `json:"max_completion_tokens"`
-	N              json.RawMessage   `json:"n"`
-	Prompt         json.RawMessage   `json:"prompt"`       // of a completion
-	Input          json.RawMessage   `json:"input"`        // of embeddings, or a response
-	Instructions   json.RawMessage   `json:"instructions"` // of a response, from here on
-	Text           json.RawMessage   `json:"text"`
-	MaxOutput      json.RawMessage   `json:"max_output_tokens"`
+	var c count
+	c.text(text)
+	return c.tokens()
 }
 
 // measure returns the size of a body; what is no request has none.
 func measure(endpoint string, body json.RawMessage) *size {
-	var c chat
-	if json.Unmarshal(body, &c) != nil {
+	s := &size{endpoint: endpoint}
+	var err error
+	switch endpoint {
+	case provider.Completions, provider.Embeddings:
+		err = s.measureInputs(body)
+	case provider.Responses:
+		err = s.measureResponse(body)
+	default:
+		err = s.measureChat(body)
+	}
+	if err != nil {
 		return &size{endpoint: endpoint}
 	}
-	switch endpoint {
-	case provider.Completions:
-		return &size{endpoint: endpoint, inputs: countInputs(c.Prompt), answer: c.MaxTokens, n: c.N}
-	case provider.Embeddings:
-		return &size{endpoint: endpoint, inputs: countInputs(c.Input)}
-	case provider.Responses:
-		return c.measureResponse()
+	return s
+}
+
+func (s *size) measureChat(body json.RawMessage) error {
+	var c struct {
+		Messages       []messageTokens `json:"messages"`
+		Tools          rawTokens       `json:"tools"`
+		Functions      rawTokens       `json:"functions"`
+		ResponseFormat rawTokens       `json:"response_format"`
+		MaxTokens      json.RawMessage `json:"max_tokens"`
+		MaxCompletion  json.RawMessage `json:"max_completion_tokens"`
+		N              json.RawMessage `json:"n"`
 	}
-	s := &size{endpoint: endpoint, rest: tokens(c.Tools) + tokens(c.Functions) + tokens(c.ResponseFormat), n: c.N}
-	for _, raw := range c.Messages {
-		var m message
-		_ = json.Unmarshal(raw, &m) // what does not fit counts nothing
-		s.messages = append(s.messages, perMessage+tokens([]byte(m.text()))+tokens(m.ToolCalls)+tokens(m.FunctionCall))
+	err := json.Unmarshal(body, &c)
+	s.rest, s.n = int(c.Tools+c.Functions+c.ResponseFormat), c.N
+	for _, n := range c.Messages {
+		s.messages = append(s.messages, int(n))
 	}
 	if s.answer = c.MaxCompletion; s.answer == nil {
 		s.answer = c.MaxTokens
 	}
-	return s
+	return err
 }
 
-func countInputs(raw json.RawMessage) (all []int) {
-	for _, input := range inputsOf(raw) {
-		all = append(all, inputTokens(input))
+// measureInputs is for completions and embeddings.
+func (s *size) measureInputs(body json.RawMessage) error {
+	var c struct {
+		Prompt    inputs          `json:"prompt"`
+		Input     inputs          `json:"input"`
+		MaxTokens json.RawMessage `json:"max_tokens"`
+		N         json.RawMessage `json:"n"`
 	}
-	return all
+	err := json.Unmarshal(body, &c)
+	all := c.Input
+	if s.endpoint == provider.Completions {
+		all, s.answer, s.n = c.Prompt, c.MaxTokens, c.N
+	}
+	for _, i := range all {
+		s.inputs = append(s.inputs, i.n)
+	}
+	return err
 }
 
-// measureResponse is measure for a response.
-func (c chat) measureResponse() *size {
-	s := &size{endpoint: provider.Responses, answer: c.MaxOutput}
-	s.rest = tokens(c.Tools) + tokens(c.Text) + tokens([]byte(inputText(c.Instructions)))
-	for _, raw := range itemsOf(c.Input) {
-		var i item
-		_ = json.Unmarshal(raw, &i) // what does not fit counts nothing
-		s.messages = append(s.messages, perMessage+tokens([]byte(i.text()))+tokens(i.Arguments)+tokens(i.Output))
+func (s *size) measureResponse(body json.RawMessage) error {
+	var c struct {
+		Input        items           `json:"input"`
+		Instructions textTokens      `json:"instructions"`
+		Tools        rawTokens       `json:"tools"`
+		Text         rawTokens       `json:"text"`
+		MaxOutput    json.RawMessage `json:"max_output_tokens"`
 	}
-	return s
+	err := json.Unmarshal(body, &c)
+	s.rest, s.answer = int(c.Tools+c.Text)+int(c.Instructions), c.MaxOutput
+	for _, n := range c.Input {
+		s.messages = append(s.messages, int(n))
+	}
+	return err
 }
 
 // limits are the names that an endpoint has for the most tokens of an answer.

@@ -30,6 +30,11 @@ func (a *attempt) mayShorten(r *rung) bool {
 	return true
 }
 
+// chat is what is shortened.
+type chat struct {
+	Messages []json.RawMessage `json:"messages"`
+}
+
 // shorten drops messages until the prompt has about so many tokens, for the rest
 // of the attempt, and says whether the rung can then be tried.
 func (a *attempt) shorten(r *rung, target int) bool {

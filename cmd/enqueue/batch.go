@@ -35,7 +35,10 @@ func (p *program) batchCommand() *cobra.Command {
 			"A line whose body names a model starts at the rung of the queue's ladder that has it; a model that the ladder has not is such a problem. " +
 			"The same content again within 24 hours is refused (exit code 4) unless --again means it, or --id names the batch: then what is missing is added.\n\n" +
 			"What the batch is thought to take is printed first (see estimate) and stays on record. A batch that the hourly guard of its producer would let through after its deadline, with the producer's other lines counted, is refused with the figures (exit code 4), unless --allowance grants it calls of its own.",
-		RunE: func(c *cobra.Command, args []string) error { return p.submitFile(c.Context(), f, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			defer lean()()
+			return p.submitFile(c.Context(), f, args[0])
+		},
 	}
 	c.Flags().StringVar(&f.queue, "queue", "", "submit to this `QUEUE`; default: the first of the configuration")
 	c.Flags().StringVar(&f.id, "id", "", "the batch's `ID`; with the ID of a batch of the same content, what is missing is added")

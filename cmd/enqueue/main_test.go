@@ -75,7 +75,7 @@ worker: {shutdown_timeout: 10s}
 }
 
 // build builds a command of this repository and returns the folder it is in.
-func build(t *testing.T, name string) string {
+func build(t testing.TB, name string) string {
 	t.Helper()
 	dir := t.TempDir()
 	out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), "nightshift/cmd/"+name).CombinedOutput()
