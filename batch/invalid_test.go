@@ -72,8 +72,8 @@ func TestACancelledPartKeepsItsInvalidLines(t *testing.T) {
 		_, err := b.openBatch(t.Context(), &d)
 		must(t, err)
 		var gr group
-		gr.add(b.nowArg(), d, c, c.packed)
-		must(t, b.put(t.Context(), gr.calls))
+		gr.add(c, c.packed)
+		must(t, b.put(t.Context(), d, gr.args))
 		return stop
 	})
 	if !errors.Is(err, stop) {

@@ -209,11 +209,12 @@ func (s *Redis) entries(ctx context.Context, id string) (map[string]bool, error)
 	return have, nil
 }
 
-// group is the chunks of one round trip.
+// group is the chunks of one round trip, which one run of the script adds.
 type group struct {
-	calls []scriptCall
-	bytes int
-	lines int64
+	args   []any
+	chunks int
+	bytes  int
+	lines  int64
 }
 
 // write writes the chunks that are missing, one group on its way while the next
@@ -250,9 +251,9 @@ func (s *Redis) write(ctx context.Context, d Description, content *Packed, progr
 				if err != nil {
 					return err
 				}
-				gr.add(s.nowArg(), d, c, packed)
+				gr.add(c, packed)
 			}
-			if len(gr.calls) < groupChunks && gr.bytes < groupBytes {
+			if gr.chunks < groupChunks && gr.bytes < groupBytes {
 				return nil
 			}
 			return send()
@@ -265,7 +266,7 @@ func (s *Redis) write(ctx context.Context, d Description, content *Packed, progr
 	g.Go(func() error {
 		var lines int64
 		for gr := range groups {
-			if err := s.put(both, gr.calls); err != nil {
+			if err := s.put(both, d, gr.args); err != nil {
 				return err
 			}
 			lines += gr.lines
@@ -294,41 +295,35 @@ func (s *Redis) withDictionary(ctx context.Context, id string, content *Packed) 
 	}, nil
 }
 
-// add adds the call that writes a chunk.
-func (gr *group) add(now string, d Description, c packedChunk, packed []byte) {
-	args := []any{now, d.Digest, c.number, c.first, c.entry, packed, len(c.classes)}
+// add adds a chunk.
+func (gr *group) add(c packedChunk, packed []byte) {
+	gr.args = append(gr.args, c.number, c.first, c.entry, packed, len(c.classes), len(c.failed))
 	for _, k := range c.classes {
-		args = append(args, k.class, k.lines)
+		gr.args = append(gr.args, k.class, k.lines)
 	}
 	for _, f := range c.failed {
-		args = append(args, f.line, f.message)
+		gr.args = append(gr.args, f.line, f.message)
 	}
-	gr.calls = append(gr.calls, scriptCall{d.ID, args})
+	gr.chunks++
 	gr.bytes += len(packed)
 }
 
 // put writes chunks; those that are there already stay as they are.
-func (s *Redis) put(ctx context.Context, calls []scriptCall) error {
-	if len(calls) == 0 {
+func (s *Redis) put(ctx context.Context, d Description, chunks []any) error {
+	if len(chunks) == 0 {
 		return nil
 	}
-	cmds, err := s.runMany(ctx, s.scripts.put, calls)
+	code, err := s.scripts.put.Run(ctx, s.rdb, []string{metaKey(d.ID)}, append([]any{s.nowArg(), d.Digest}, chunks...)...).Int()
 	if err != nil {
 		return fmt.Errorf("write backlog: %w", err)
 	}
-	for _, c := range cmds {
-		code, err := c.Int()
-		if err != nil {
-			return fmt.Errorf("write backlog: %w", err)
-		}
-		switch code {
-		case 3:
-			return fmt.Errorf("%w: its lines were cut differently, by another version of this program or for another ladder", ErrExists)
-		case 4:
-			return ErrCancelled
-		case 5:
-			return fmt.Errorf("write backlog: %w", ErrNotFound)
-		}
+	switch code {
+	case 3:
+		return fmt.Errorf("%w: its lines were cut differently, by another version of this program or for another ladder", ErrExists)
+	case 4:
+		return ErrCancelled
+	case 5:
+		return fmt.Errorf("write backlog: %w", ErrNotFound)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -149,6 +150,31 @@ func TestCase39_CancelledBetweenTwoChunks(t *testing.T) {
 	}
 	if n := len(b.records(t, "b")); st.State != Done || n == 0 || st.Cancelled != int64(n) {
 		t.Fatalf("%d records: %+v", n, st)
+	}
+}
+
+// The same lines for another ladder start elsewhere: what is written is not mixed.
+func TestSubmit_CutDifferently(t *testing.T) {
+	b := setup(t)
+	text := strings.NewReplacer(
+		`{"id":`, `{"custom_id":`, `"prompt":"`, `"method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":["`, `"}`, `"]}}`,
+	).Replace(wide(1000))
+	d := describe(t, "b", text)
+	b.submitPart(t, d, text)
+	before := b.rdb.HGetAll(t.Context(), metaKey("b")).Val()
+	r := reader(t, text)
+	r.Rung = func(string) (int, bool) { return 1, true }
+	if err := b.Submit(t.Context(), d, r, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "cut differently") {
+		t.Fatal(err)
+	}
+	if after := b.rdb.HGetAll(t.Context(), metaKey("b")).Val(); !maps.Equal(before, after) {
+		t.Errorf("%v, then %v", before, after)
+	}
+	var gr group // behind such a chunk, nothing is added
+	gr.add(packedChunk{number: 0, first: 1, entry: "0 1:1:1", classes: []classCount{{1, 1}}}, []byte("x"))
+	gr.add(packedChunk{number: 999, first: 2000, entry: "999 2000:1:1", classes: []classCount{{1, 1}}}, []byte("x"))
+	if err := b.put(t.Context(), d, gr.args); !errors.Is(err, ErrExists) || b.rdb.HExists(t.Context(), key("b", "chunks"), "999").Val() {
+		t.Errorf("added behind it, or %v", err)
 	}
 }
 
