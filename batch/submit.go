@@ -209,6 +209,30 @@ func (s *Redis) entries(ctx context.Context, id string) (map[string]bool, error)
 	return have, nil
 }
 
+// Missing is about how many bytes of a content Redis has yet to take: of a batch
+// that is there completely none, of one whose submission was interrupted the rest.
+func (s *Redis) Missing(ctx context.Context, id string, content *Packed) (int64, error) {
+	st, err := s.Status(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return content.Bytes(), nil
+	case err != nil || st.State != Enqueuing:
+		return 0, err
+	}
+	have, err := s.entries(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	missing := int64(0)
+	err = content.each(func(c packedChunk) error {
+		if !have[c.entry] {
+			missing += int64(len(c.packed)) + chunkOverhead
+		}
+		return nil
+	})
+	return missing, err
+}
+
 // group is the chunks of one round trip, which one run of the script adds.
 type group struct {
 	args   []any

@@ -88,7 +88,7 @@ func (p *program) submitFile(ctx context.Context, f batchFlags, file string) err
 	if d.ID == "" {
 		d.ID = newID(d.CreatedAt)
 	}
-	if err = conn.CheckRoom(ctx, content.Bytes()); err == nil {
+	if err = conn.CheckRoomFor(ctx, d.ID, content); err == nil {
 		err = p.admit(ctx, conn, &d, w.work)
 	}
 	if err == nil {
@@ -151,14 +151,13 @@ func (p *program) submit(ctx context.Context, conn *app.Conn, content *batch.Pac
 func (p *program) notSubmitted(ctx context.Context, err error, id, file string) error {
 	var same *batch.DuplicateError
 	var other *batch.ExistsError
-	var noRoom *app.NoRoomError
 	switch {
 	case errors.As(err, &same):
 		return cli.Refuse(fmt.Sprintf("--again submits it once more; `enqueue watch %s` follows the other", same.ID),
 			"the same content was submitted at %s, as batch %s", p.Time(same.At), same.ID)
 	case errors.As(err, &other):
 		return cli.Refuse("name another ID, or leave --id out", "%w", other)
-	case errors.As(err, &noRoom), errors.Is(err, app.ErrFull):
+	case noRoom(err):
 		return cli.Refuse(fmt.Sprintf("raise maxmemory of Redis, or delete batches that are done (enqueue delete); then enqueue batch --id %s %s adds what is missing", id, file),
 			"%w; workers see nothing of the batch", err)
 	case errors.Is(err, batch.ErrExists):
@@ -170,6 +169,12 @@ func (p *program) notSubmitted(ctx context.Context, err error, id, file string) 
 		p.Hint("enqueue batch --id %s %s goes on where it stood", id, file)
 	}
 	return err
+}
+
+// noRoom says that Redis has no memory for a batch, or had none for a part of it.
+func noRoom(err error) bool {
+	var e *app.NoRoomError
+	return errors.As(err, &e) || errors.Is(err, app.ErrFull)
 }
 
 func queueNamed(cfg *config.Config, name string) (config.Queue, error) {

@@ -40,6 +40,10 @@ func TestSubmissionsNeedRoom(t *testing.T) {
 	if code != cli.ExitRefused || stdout != "" || !strings.Contains(stderr, "redis has no room for 0.0 MiB: it uses ") || !strings.Contains(stderr, "hint: raise maxmemory of Redis") {
 		t.Errorf("exit %d, printed %q, %s", code, stdout, stderr)
 	}
+	code, _, stderr = enqueue("run", filepath.Join(dir, "in.jsonl"), "-o", filepath.Join(dir, "out.jsonl"))
+	if code != cli.ExitRefused || !strings.Contains(stderr, "redis has no room for ") || !strings.Contains(stderr, "the same command goes on then") {
+		t.Errorf("run: exit %d, %s", code, stderr)
+	}
 	if err := filler.ConfigSet(context.Background(), "maxmemory", "1gb").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,14 @@ func (s *session) submit(ctx context.Context, id string) error {
 		defer content.Close()
 		d := describe(s.queue, s.producer, content.Summary, time.Now())
 		d.ID, d.Again, d.Rehearsal = id, true, s.why.rehearsal
-		return s.conn.Submit(ctx, d, content, batch.Submission{}, s.p.Logger(slog.LevelWarn))
+		if err = s.conn.CheckRoomFor(ctx, id, content); err == nil {
+			err = s.conn.Submit(ctx, d, content, batch.Submission{}, s.p.Logger(slog.LevelWarn))
+		}
+		if noRoom(err) {
+			return cli.Refuse("raise maxmemory of Redis, or delete batches that are done (enqueue delete); the same command goes on then",
+				"%w; workers see nothing of the batch", err)
+		}
+		return err
 	})
 }
 

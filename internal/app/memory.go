@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"nightshift/batch"
 )
 
 // ErrEvicts: Redis throws keys away when its memory is full.
@@ -154,6 +156,15 @@ func (c *Conn) memory(ctx context.Context) (memoryUse, error) {
 		}
 	}
 	return worst, nil
+}
+
+// CheckRoomFor is CheckRoom for what Redis has yet to take of a batch's content.
+func (c *Conn) CheckRoomFor(ctx context.Context, id string, content *batch.Packed) error {
+	missing, err := c.Batches.Missing(ctx, id, content)
+	if err != nil || missing == 0 {
+		return err
+	}
+	return c.CheckRoom(ctx, missing)
 }
 
 // ErrFull: Redis refused a write because its memory is full.
