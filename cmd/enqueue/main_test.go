@@ -74,11 +74,14 @@ worker: {shutdown_timeout: 10s}
 `, "SIM", sim)
 }
 
-// build builds a command of this repository and returns the folder it is in.
+// build builds a command of this repository as the Makefile does, whose compiled
+// packages it finds, and returns the folder it is in.
 func build(t testing.TB, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), "nightshift/cmd/"+name).CombinedOutput()
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "nightshift/cmd/"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}

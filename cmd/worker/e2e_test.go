@@ -175,11 +175,14 @@ func counting(t *testing.T, target string) (addr string, calls *atomic.Int64) {
 	return s.URL, calls
 }
 
-// build builds a command of this repository and returns the folder it is in.
+// build builds a command of this repository as the Makefile does, whose compiled
+// packages it finds, and returns the folder it is in.
 func build(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	output(t, exec.Command("go", "build", "-o", filepath.Join(dir, name), "nightshift/cmd/"+name))
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "nightshift/cmd/"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	output(t, cmd)
 	return dir
 }
 
