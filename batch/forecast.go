@@ -121,6 +121,14 @@ func (s *Sum) Add(input, output int64, cost provider.USD) {
 	s.Cost += cost
 }
 
+// Remove takes one line out.
+func (s *Sum) Remove(input, output int64, cost provider.USD) {
+	s.Lines--
+	s.Input -= input
+	s.Output -= output
+	s.Cost -= cost
+}
+
 // Outlook is what is known of limits when a forecast is made.
 type Outlook struct {
 	Now time.Time

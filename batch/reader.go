@@ -34,6 +34,9 @@ type Reader struct {
 	// Weigh is given the requests, some at a time; they share memory that is used
 	// again when it returns. nil: nobody asks.
 	Weigh func([]Line)
+	// Unweigh is given those of them that turn out to repeat an ID, where such are
+	// skipped. nil: nobody asks.
+	Unweigh func([]Line)
 	// SkipInvalid makes of a line that is no request, or repeats an ID, one that
 	// has failed, where it would be an error of the file.
 	SkipInvalid bool

@@ -54,6 +54,9 @@ func (c *check) take(p *piece) error {
 		}
 		if c.sum.Lines++; f.bad == nil {
 			if first, repeated := c.ids.add(f.id, l.Number); repeated {
+				if c.r.SkipInvalid && c.r.Unweigh != nil {
+					c.r.Unweigh([]Line{*l})
+				}
 				f.bad = &LineError{
 					File: c.r.name, Line: l.Number, Field: "custom_id",
 					Msg: fmt.Sprintf("%q stands on line %d already", l.CustomID, first),

@@ -109,7 +109,7 @@ func (in *input) weigh(s *scale) (sum batch.Summary, err error) {
 // closes what is kept.
 func (in *input) pack(ctx context.Context, s *scale) (p *batch.Packed, err error) {
 	err = in.each(func(src *batch.Reader) error {
-		src.Weigh, src.SkipInvalid = s.add, in.skipInvalid
+		src.Weigh, src.Unweigh, src.SkipInvalid = s.add, s.remove, in.skipInvalid
 		p, err = batch.Pack(ctx, src)
 		return err
 	})

@@ -36,7 +36,15 @@ func newScale(cfg *config.Config, q config.Queue) *scale {
 }
 
 // add weighs lines. It may be called concurrently.
-func (s *scale) add(lines []batch.Line) {
+func (s *scale) add(lines []batch.Line) { s.weighAll(lines, 1, (*batch.Sum).Add) }
+
+// remove takes lines that were weighed off the scale.
+func (s *scale) remove(lines []batch.Line) { s.weighAll(lines, -1, (*batch.Sum).Remove) }
+
+// turn puts the figures of a line into a sum, or takes them out of it.
+type turn func(sum *batch.Sum, input, output int64, usd provider.USD)
+
+func (s *scale) weighAll(lines []batch.Line, sign int64, put turn) {
 	sizes := make([]ladder.Size, len(lines))
 	for i, l := range lines {
 		sizes[i] = ladder.SizeOf(l.Endpoint, l.Body)
@@ -44,33 +52,33 @@ func (s *scale) add(lines []batch.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, l := range lines {
-		s.weigh(l, sizes[i])
+		s.work.Lines += sign
+		s.weigh(l, sizes[i], sign, put)
 	}
 }
 
 // weigh weighs one line. It is thought to be answered by the first rung from where
 // it starts that has its endpoint and takes its size.
-func (s *scale) weigh(l batch.Line, size ladder.Size) {
-	s.work.Lines++
+func (s *scale) weigh(l batch.Line, size ladder.Size, sign int64, put turn) {
 	begun := false
 	for i := min(l.Rung, len(s.rungs)-1); i < len(s.rungs); i++ {
 		r, m, w := s.rungs[i], s.models[i], &s.work.Rungs[i]
 		switch {
 		case w.Text && provider.HasText(l.Endpoint):
-			w.All.Add(0, 0, 0)
+			put(&w.All, 0, 0, 0)
 			continue
 		case w.Text, !provider.Serves(s.apis[i], l.Endpoint):
 			continue
 		}
 		if size.TooLarge(r, m) {
-			w.TooLarge++
+			w.TooLarge += sign
 			continue
 		}
 		input, output := size.Tokens(r, m)
 		usd := ladder.EstimatedCost(r, m, input, output)
-		w.All.Add(input, output, usd)
+		put(&w.All, input, output, usd)
 		if !begun {
-			w.First.Add(input, output, usd)
+			put(&w.First, input, output, usd)
 			begun = true
 		}
 	}
