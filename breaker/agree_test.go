@@ -68,7 +68,7 @@ func (s *scripted) move(some []move) error {
 	case m.lose != nil:
 		return s.rdb.Del(context.Background(), breakerKey(*m.lose)).Err()
 	}
-	return m.ask(s.Redis)
+	return m.ask(s.Redis, m.left)
 }
 
 // differ returns an error that shows how what we got is not what Step says.

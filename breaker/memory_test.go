@@ -34,7 +34,7 @@ func (r *remembered) move(m *move) error {
 	if m.op != nil {
 		return r.apply(m)
 	}
-	return m.ask(r.Memory)
+	return m.ask(r.Memory, m.due)
 }
 
 func (r *remembered) apply(m *move) error {

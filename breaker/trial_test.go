@@ -123,7 +123,8 @@ type move struct {
 	model, parent Record // after it
 
 	lose *Key         // whose record is lost, without an operation
-	due  map[Key]bool // what is due
+	due  map[Key]bool // what is due, by the settings of who asks
+	left map[Key]bool // the same, by the settings of who wrote each record last
 	list []Status     // of key and its parent
 }
 
@@ -152,8 +153,9 @@ func (p *player) play(moves []move, do func(*move) error) error {
 	return nil
 }
 
-// ask asks a store what changes nothing, and compares its answer.
-func (m *move) ask(s Store) error {
+// ask asks a store what changes nothing, and compares its answer. due is the answer
+// where the question is what is due.
+func (m *move) ask(s Store, due map[Key]bool) error {
 	if m.due == nil {
 		list, err := s.List(context.Background(), []Key{m.key, m.key.Parent()})
 		return errors.Join(err, differ("status differs", m.list, list))
@@ -163,7 +165,7 @@ func (m *move) ask(s Store) error {
 	for _, k := range keys {
 		got[k] = true
 	}
-	return errors.Join(err, differ("what is due differs", m.due, got))
+	return errors.Join(err, differ("what is due differs", due, got))
 }
 
 // recorder lives a trial through with Step and notes every move, so that one
@@ -175,6 +177,7 @@ type recorder struct {
 	now      int64
 	models   map[Key]Record
 	parent   Record
+	wrote    map[Key]Levels // with which settings each record was written last
 	lastID   uint64
 	tickets  []Ticket
 	probes   []Ticket
@@ -185,7 +188,7 @@ type recorder struct {
 
 // record returns the moves of a trial, or which promise of doc.go Step broke.
 func record(tr trial) ([]move, error) {
-	p := &recorder{settings: tr.Settings[0], now: 1_750_000_000_000, models: map[Key]Record{}}
+	p := &recorder{settings: tr.Settings[0], now: 1_750_000_000_000, models: map[Key]Record{}, wrote: map[Key]Levels{}}
 	for _, m := range []string{"p/a", "p/m:1", "p/z"} {
 		p.keys = append(p.keys, Key{Provider: "p", Model: m, Region: "east us"})
 	}
@@ -261,7 +264,10 @@ func (p *recorder) ask(what string) error {
 	case "probe again":
 		return p.admit(Op{Kind: OpAdmitProbe, ID: max(p.lastID, 1)})
 	case "due":
-		p.note(move{due: p.due()})
+		p.note(move{
+			due:  p.due(func(Key) Levels { return p.settings }),
+			left: p.due(func(k Key) Levels { return p.wrote[k] }),
+		})
 		return nil
 	case "list":
 		p.note(move{list: []Status{
@@ -352,23 +358,29 @@ func (p *recorder) apply(op Op) (Reply, error) {
 	op.Model = p.key.Model
 	before := Pair{Model: p.models[p.key], Parent: p.parent}
 	after, reply := Step(before, op, p.now, p.settings)
+	if !equal(before.Model, after.Model) {
+		p.wrote[p.key] = p.settings
+	}
+	if !equal(before.Parent, after.Parent) {
+		p.wrote[p.key.Parent()] = p.settings
+	}
 	p.models[p.key], p.parent = after.Model, after.Parent
 	p.note(move{op: &op, reply: reply, model: after.Model, parent: after.Parent})
 	return reply, checkStep(before, after, op, reply, p.now, p.settings)
 }
 
-// due is what is due, by the settings of who wrote last.
-func (p *recorder) due() map[Key]bool {
+// due is what is due, by these settings; who probes is as who asks has it.
+func (p *recorder) due(settings func(Key) Levels) map[Key]bool {
 	due := map[Key]bool{}
-	parent := p.parent.clone()
-	parent.settle(p.now, &p.settings.Parent)
+	parent, ps := p.parent.clone(), settings(p.key.Parent()).Parent
+	parent.settle(p.now, &ps)
 	for _, k := range p.keys {
-		rec := p.models[k].clone()
-		rec.settle(p.now, &p.settings.Model)
-		if parent.closed() && rec.due(p.now, &p.settings.Model) && !rec.taskProbes(&p.settings.Model) {
+		rec, s := p.models[k].clone(), settings(k).Model
+		rec.settle(p.now, &s)
+		if parent.closed() && rec.due(p.now, &s) && !rec.taskProbes(&p.settings.Model) {
 			due[k] = true
 		}
-		if parent.turn() == k.Model && parent.due(p.now, &p.settings.Parent) && !parent.taskProbes(&p.settings.Parent) {
+		if parent.turn() == k.Model && parent.due(p.now, &ps) && !parent.taskProbes(&p.settings.Parent) {
 			due[k] = true
 		}
 	}
