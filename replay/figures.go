@@ -52,7 +52,7 @@ type Figures struct {
 	Admitted   int             `json:"admitted_through_open"`
 	Bound      *Bound          `json:"bound,omitempty"`
 
-	minutes map[int64]*minuteTally
+	minutes map[int64]minuteTally
 }
 
 // OutageFigures are those of one outage of one model.
@@ -104,9 +104,12 @@ func (t *tally) figures(m *machine) *Figures {
 		Setup: m.Setup.Name, Policy: m.Policy.Name, Lines: lines, Unfinished: m.left,
 		Answered: t.ends[lineAnswered], Failed: t.ends[lineFailed], Expired: t.ends[lineExpired],
 		Calls: t.calls, Wasted: t.wasted, Limited: t.limited, Probes: t.probes, ProbesFailed: t.probesFailed, Avoided: t.avoided, During: t.during,
-		Spent: t.spent, WastedUSD: t.wastedUSD, Deferrals: t.deferrals, DeferralsLine: share(t.deferrals, lines), Reasons: t.reasons,
+		Spent: t.spent, WastedUSD: t.wastedUSD, Deferrals: t.deferrals, DeferralsLine: share(t.deferrals, lines), Reasons: maps.Clone(t.reasons),
 		Retries: t.retries, HeldMean: round3(t.held.Seconds() / float64(max(lines, 1))), FalseTrips: t.falseTrips(),
-		Degraded: share(t.degr, t.ends[lineAnswered]), Guessed: share(t.guessed, t.calls), Admitted: t.admitted, minutes: t.minutes,
+		Degraded: share(t.degr, t.ends[lineAnswered]), Guessed: share(t.guessed, t.calls), Admitted: t.admitted, minutes: map[int64]minuteTally{},
+	}
+	for n, minute := range t.minutes {
+		f.minutes[n] = *minute // calls in flight end, and are counted there, when the machine stops
 	}
 	f.waits(t.waits)
 	f.outages(t)

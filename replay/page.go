@@ -59,8 +59,8 @@ func (r *Report) Page() ([]byte, error) {
 	}
 	for _, over := range []struct {
 		title string
-		of    func(*minuteTally) int
-	}{{"answers a minute", func(m *minuteTally) int { return m.Answered }}, {"wasted calls a minute", func(m *minuteTally) int { return m.Wasted }}} {
+		of    func(minuteTally) int
+	}{{"answers a minute", func(m minuteTally) int { return m.Answered }}, {"wasted calls a minute", func(m minuteTally) int { return m.Wasted }}} {
 		if err := v.add(over.title, func() ([]byte, error) { return r.lines(v.Names, over.of) }); err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func bars(names []string, values []float64) ([]byte, error) {
 }
 
 // lines is a figure of every run over time.
-func (r *Report) lines(names []string, of func(*minuteTally) int) ([]byte, error) {
+func (r *Report) lines(names []string, of func(minuteTally) int) ([]byte, error) {
 	first, last := int64(1<<62), int64(0)
 	for _, f := range r.Runs {
 		for _, n := range slices.Sorted(maps.Keys(f.minutes)) {
