@@ -109,7 +109,9 @@ func TestACallWithoutRedisIsCountedBeforeItsWorkerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.redis.Restart(t)
-	_ = w.Wait() // asynq's subscription may take longer to end than the worker waits for it
+	if err := w.Wait(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
 	guards, err := f.conn.Guard.List(context.Background())
 	if err != nil {
 		t.Fatal(err)

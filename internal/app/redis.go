@@ -83,10 +83,12 @@ func (r *Redis) State() redis.UniversalClient {
 // restart of Redis takes (12 s measured without a rerun), since asynq itself
 // cannot mend a failed ack.
 func (r *Redis) Queue() redis.UniversalClient {
-	return r.client(queueConnection, func(o *redis.UniversalOptions) {
+	c := r.client(queueConnection, func(o *redis.UniversalOptions) {
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 40, 100*time.Millisecond, time.Second
 		o.PoolSize = 64
 	})
+	c.AddHook(greetingHook{})
+	return c
 }
 
 // Breaker returns a client for breakers and parks: it answers soon or not at
