@@ -241,6 +241,31 @@ func TestRetry_LateCallsOfBeforeAreBooked(t *testing.T) {
 	}
 }
 
+// A line that an older version ended is in no counter by code: taken back, it leaves
+// none below zero, which would hide as many ends to come.
+func TestRetry_OfLinesThatNoCodeCounts(t *testing.T) {
+	b := setup(t)
+	b.submit(t, "b", jsonl(3))
+	fail := func(ref Ref, token string) {
+		got := b.begin(t, ref, token, Granted)
+		r := answer(got.Line, Progress{})
+		r.Error = &ResultError{Code: "timeout"}
+		must(t, b.Finish(t.Context(), Lease{ref, token}, Progress{}, Failed, r))
+	}
+	for _, ref := range b.release(t, "b", 3) {
+		fail(ref, "t")
+	}
+	must(t, b.rdb.HSet(t.Context(), metaKey("b"), "err:timeout", 1).Err()) // of three
+	refs := b.retry(t, "b")
+	if n := b.status(t, "b").EndedAs["timeout"]; len(refs) != 3 || n != 0 {
+		t.Fatalf("%d lines run again, and %d are counted", len(refs), n)
+	}
+	fail(refs[0], "again")
+	if n := b.status(t, "b").EndedAs["timeout"]; n != 1 {
+		t.Errorf("one failed again, and %d are counted", n)
+	}
+}
+
 func TestUpdate(t *testing.T) {
 	b := setup(t)
 	b.submit(t, "b", jsonl(1), func(d *Description) { d.NotBefore = b.clock.t.Add(time.Hour) })

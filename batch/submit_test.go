@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,34 @@ func TestCase39_CancelledWhileItIsWritten(t *testing.T) {
 	must(t, err)
 	if st := b.status(t, "b"); st.State != Done || st.Cancelled != int64(n) || n == 0 {
 		t.Fatalf("ended %d: %+v", n, st)
+	}
+}
+
+// Of a batch that is submitted, what is there stays as it is and nothing is added.
+func TestPutAfterTheCommit(t *testing.T) {
+	b := setup(t)
+	text := wide(100)
+	d := b.submit(t, "b", text)
+	content, err := Pack(t.Context(), reader(t, text))
+	must(t, err)
+	defer content.Close()
+	var all group
+	must(t, content.each(func(c packedChunk) error {
+		all.add(c, bytes.Clone(c.packed))
+		return nil
+	}))
+	must(t, b.put(t.Context(), d, all.args))
+	before := b.rdb.HGetAll(t.Context(), key("b", "chunks")).Val()
+	must(t, b.rdb.HDel(t.Context(), key("b", "chunks"), "0").Err())
+	delete(before, "0")
+	if err := b.put(t.Context(), d, all.args); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a chunk that is gone: %v", err)
+	}
+	if diff := cmp.Diff(before, b.rdb.HGetAll(t.Context(), key("b", "chunks")).Val()); diff != "" {
+		t.Error(diff)
+	}
+	if st := b.status(t, "b"); st.Total != 100 || st.Outstanding != 100 {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -42,7 +42,7 @@ local function place_of(line)
 end
 
 local size, looked = 0, 0
-local counts = {}
+local counts, codes = {}, {}
 local function count(field, by) counts[field] = (counts[field] or 0) + by end
 for _, entry in ipairs(n > 0 and redis.call('LRANGE', log, offset, offset + n - 1) or {}) do
   local line, gen = string.match(entry, '^(%d+)%.?(%d*)$')
@@ -58,12 +58,15 @@ for _, entry in ipairs(n > 0 and redis.call('LRANGE', log, offset, offset + n - 
     redis.call('HDEL', rec, line)
     redis.call('ZADD', again .. class, line, line .. ' ' .. num(tonumber(gen) + 1) .. ' ' .. chunk)
     count(COUNTERS[outcome], -1)
-    count('err:' .. code, -1)
+    codes[code] = (codes[code] or 0) + 1
     count('w:' .. class, 1)
     count('retried', 1)
   end
 end
 for field, by in pairs(counts) do incr(field, by) end
+for code, n in pairs(codes) do -- which an earlier version did not count
+  if redis.call('HINCRBY', meta, 'err:' .. code, -n) < 0 then redis.call('HSET', meta, 'err:' .. code, 0) end
+end
 local taken = counts.retried or 0
 if taken > 0 then
   redis.call('HDEL', meta, 'finished_at')
