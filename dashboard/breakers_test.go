@@ -54,6 +54,17 @@ func TestBreakersThatAreHeld(t *testing.T) {
 	wantAll(t, text(b.get(t, "/").body), "openai/gpt-4o open held open by ann until somebody closes it")
 }
 
+// Batches ask for breakers and guards too: a page reads each of them once.
+func TestBreakersAreReadOnceAPage(t *testing.T) {
+	for _, page := range []string{"/", "/breakers", "/ladders", "/batches"} {
+		b := setup(t, withNight)
+		b.fill()
+		if b.get(t, page); b.batches.listed != 1 || b.breakers.listed != 1 || b.guards.listed != 1 {
+			t.Errorf("%s reads batches %d times, breakers %d, guards %d", page, b.batches.listed, b.breakers.listed, b.guards.listed)
+		}
+	}
+}
+
 func TestBreakersOfNothing(t *testing.T) {
 	wantAll(t, text(setup(t, nil).get(t, "/breakers").body), "No breaker: the configuration names no model.")
 }

@@ -20,8 +20,6 @@ type oneLine struct {
 	err  error
 }
 
-func (o oneLine) List(context.Context) ([]batch.Status, error) { return nil, nil }
-
 func (o oneLine) Request(context.Context, batch.Ref) (batch.Line, error) {
 	return batch.Line{CustomID: "a", Body: o.body}, o.err
 }

@@ -32,7 +32,10 @@ func (f *fakeBatches) set(list []batch.Status) {
 	f.list = list
 }
 
-func (f *fakeBatches) List(context.Context) ([]batch.Status, error) {
+// List asks the doors too, as batches do.
+func (f *fakeBatches) List(_ context.Context, doors dashboard.Doors) ([]batch.Status, error) {
+	_, _ = doors.Breakers()
+	_, _ = doors.Guards()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listed++
@@ -92,9 +95,10 @@ func (f *fakeBatches) Request(_ context.Context, ref batch.Ref) (batch.Line, err
 
 // fakeBreakers answers from memory.
 type fakeBreakers struct {
-	mu   sync.Mutex
-	list []breaker.Status
-	err  error
+	mu     sync.Mutex
+	list   []breaker.Status
+	err    error
+	listed int
 }
 
 func (f *fakeBreakers) set(list []breaker.Status) {
@@ -106,14 +110,16 @@ func (f *fakeBreakers) set(list []breaker.Status) {
 func (f *fakeBreakers) List(context.Context, []breaker.Key) ([]breaker.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.listed++
 	return f.list, f.err
 }
 
 // fakeGuards answers from memory.
 type fakeGuards struct {
-	mu   sync.Mutex
-	list []limit.GuardStatus
-	err  error
+	mu     sync.Mutex
+	list   []limit.GuardStatus
+	err    error
+	listed int
 }
 
 func (f *fakeGuards) set(list []limit.GuardStatus) {
@@ -125,6 +131,7 @@ func (f *fakeGuards) set(list []limit.GuardStatus) {
 func (f *fakeGuards) List(context.Context) ([]limit.GuardStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.listed++
 	return f.list, f.err
 }
 

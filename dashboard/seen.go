@@ -28,6 +28,7 @@ const (
 // seen is the state that a page is made of, as far as it could be read.
 type seen struct {
 	now      time.Time
+	doors    Doors
 	batches  []batch.Status
 	breakers []breaker.Status
 	guards   []limit.GuardStatus
@@ -40,16 +41,16 @@ type seen struct {
 	missing []part // Redis did not answer for these
 }
 
-// Missing returns what could not be read.
-func (s *seen) Missing() []part { return s.missing }
-
 // Lacks says whether a part could not be read.
 func (s *seen) Lacks(p part) bool { return slices.Contains(s.missing, p) }
 
 // see reads the parts of a page side by side: each is a few round trips, and
 // people wait for all of them.
 func (d *Dashboard) see(ctx context.Context, parts ...part) *seen {
-	s := &seen{now: d.opts.Now()}
+	s := &seen{now: d.opts.Now(), doors: Doors{
+		Breakers: sync.OnceValues(func() ([]breaker.Status, error) { return d.opts.Breakers.List(ctx, d.opts.Keys) }),
+		Guards:   sync.OnceValues(func() ([]limit.GuardStatus, error) { return d.opts.Guards.List(ctx) }),
+	}}
 	readers := map[part]func(context.Context, *seen) error{
 		partBatches:  d.seeBatches,
 		partBreakers: d.seeBreakers,
@@ -76,17 +77,17 @@ func (d *Dashboard) see(ctx context.Context, parts ...part) *seen {
 }
 
 func (d *Dashboard) seeBatches(ctx context.Context, s *seen) (err error) {
-	s.batches, err = d.opts.Batches.List(ctx)
+	s.batches, err = d.opts.Batches.List(ctx, s.doors)
 	return err
 }
 
-func (d *Dashboard) seeBreakers(ctx context.Context, s *seen) (err error) {
-	s.breakers, err = d.opts.Breakers.List(ctx, d.opts.Keys)
+func (d *Dashboard) seeBreakers(_ context.Context, s *seen) (err error) {
+	s.breakers, err = s.doors.Breakers()
 	return err
 }
 
-func (d *Dashboard) seeGuards(ctx context.Context, s *seen) (err error) {
-	s.guards, err = d.opts.Guards.List(ctx)
+func (d *Dashboard) seeGuards(_ context.Context, s *seen) (err error) {
+	s.guards, err = s.doors.Guards()
 	return err
 }
 

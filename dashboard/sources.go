@@ -11,11 +11,19 @@ import (
 	"nightshift/provider"
 )
 
+// Doors are the breakers and the guards as they are now, read when they are first
+// asked for: a page that shows them beside batches, which wait for them, reads them
+// once.
+type Doors struct {
+	Breakers func() ([]breaker.Status, error)
+	Guards   func() ([]limit.GuardStatus, error)
+}
+
 // Batches is what the dashboard needs of package batch.
 type Batches interface {
-	// List returns all batches, newest first, with what they wait for as it is now;
+	// List returns all batches, newest first, with what they wait for at those doors;
 	// beside an error those that could be read.
-	List(ctx context.Context) ([]batch.Status, error)
+	List(ctx context.Context, doors Doors) ([]batch.Status, error)
 	// Status is List for one batch; batch.ErrNotFound: there is none.
 	Status(ctx context.Context, id string) (batch.Status, error)
 	// Recent returns how the lines ended that ended last, the newest first.

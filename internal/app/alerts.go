@@ -109,15 +109,15 @@ func alertRules(c config.Alerts) map[alert.Event]alert.Rule {
 func (c *Conn) sightings(ctx context.Context) (map[alert.Event][]alert.Sighting, error) {
 	words, now := alert.Words{Location: c.Config.Location()}, time.Now()
 	seen := map[alert.Event][]alert.Sighting{}
-	breakers, err := c.Breakers.List(ctx, c.Levels)
+	doors := c.doors(ctx)
+	breakers, err := doors.breakers()
 	note(seen, alert.BreakerOpenLong, words.Breakers(breakers), err)
-	guards, guardErr := c.Guard.List(ctx)
+	guards, guardErr := doors.guards()
 	note(seen, alert.GuardTripped, words.Guards(guards), guardErr)
-	live, liveErr := c.live(ctx)
-	if len(live) > 0 { // one that cannot be read holds up no other
-		liveErr = nil
+	live, liveErr := c.live(ctx, doors)
+	if liveErr == nil || len(live) > 0 { // one that cannot be read holds up no other
+		seen[alert.DeadlineAtRisk] = words.Risks(live, c.Config.Alerts.DeadlineSlack, now)
 	}
-	note(seen, alert.DeadlineAtRisk, words.Risks(live, c.Config.Alerts.DeadlineSlack, now), liveErr)
 	ended, endErr := c.Batches.Ended(ctx, now.Add(-endsSeen))
 	note(seen, alert.BatchDone, words.Ends(ended), endErr)
 	return seen, errors.Join(err, guardErr, liveErr, endErr)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -135,28 +136,44 @@ func (c *Conn) Status(ctx context.Context, id string) (batch.Status, error) {
 		return st, err
 	}
 	all := []batch.Status{st}
-	err = errors.Join(c.settle(ctx, all), c.atPresent(ctx, all))
+	err = errors.Join(c.settle(ctx, all), c.atPresent(ctx, all, c.doors(ctx)))
 	return all[0], err
 }
 
 // List is Status for all batches, newest first; see batch.Redis.List for what
 // comes back beside an error.
-func (c *Conn) List(ctx context.Context) ([]batch.Status, error) {
+func (c *Conn) List(ctx context.Context) ([]batch.Status, error) { return c.list(ctx, c.doors(ctx)) }
+
+func (c *Conn) list(ctx context.Context, d doors) ([]batch.Status, error) {
 	all, unread := c.Batches.List(ctx)
-	return all, errors.Join(unread, c.settle(ctx, all), c.atPresent(ctx, all))
+	return all, errors.Join(unread, c.settle(ctx, all), c.atPresent(ctx, all, d))
 }
 
 // live is List for the batches that have not ended, oldest first.
-func (c *Conn) live(ctx context.Context) ([]batch.Status, error) {
+func (c *Conn) live(ctx context.Context, d doors) ([]batch.Status, error) {
 	all, unread := c.Batches.Live(ctx)
-	return all, errors.Join(unread, c.atPresent(ctx, all))
+	return all, errors.Join(unread, c.atPresent(ctx, all, d))
 }
 
-// atPresent tells what lines wait for by the hours and pauses of their queues, and by the
-// breakers and guards as they are now.
-func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {
-	doors, err := c.Breakers.List(ctx, c.Levels)
-	guards, guardErr := c.Guard.List(ctx)
+// doors are the breakers and guards as they are now.
+type doors struct {
+	breakers func() ([]breaker.Status, error)
+	guards   func() ([]limit.GuardStatus, error)
+}
+
+// doors reads each of them once, when it is first asked for.
+func (c *Conn) doors(ctx context.Context) doors {
+	return doors{
+		sync.OnceValues(func() ([]breaker.Status, error) { return c.Breakers.List(ctx, c.Levels) }),
+		sync.OnceValues(func() ([]limit.GuardStatus, error) { return c.Guard.List(ctx) }),
+	}
+}
+
+// atPresent tells what lines wait for by the hours and pauses of their queues, and by
+// the breakers and guards as they are now.
+func (c *Conn) atPresent(ctx context.Context, all []batch.Status, d doors) error {
+	breakers, err := d.breakers()
+	guards, guardErr := d.guards()
 	queues, queueErr := c.Queues.States(ctx, c.Config.QueueNames())
 	now := time.Now()
 	for i := range all {
@@ -164,7 +181,7 @@ func (c *Conn) atPresent(ctx context.Context, all []batch.Status) error {
 			all[i].AtPause(q.Paused.By, q.Active)
 		}
 		all[i].AtHours(c.hours[all[i].Queue], now)
-		all[i].AtDoors(doors)
+		all[i].AtDoors(breakers)
 		if guardErr == nil { // else it is not known that none is open
 			all[i].AtGuards(guards)
 		}

@@ -48,7 +48,9 @@ type pageBatches struct {
 }
 
 // List returns all batches, newest first.
-func (b pageBatches) List(ctx context.Context) ([]batch.Status, error) { return b.conn.List(ctx) }
+func (b pageBatches) List(ctx context.Context, d dashboard.Doors) ([]batch.Status, error) {
+	return b.conn.list(ctx, doors{d.Breakers, d.Guards})
+}
 
 // Status returns one batch.
 func (b pageBatches) Status(ctx context.Context, id string) (batch.Status, error) {
