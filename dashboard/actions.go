@@ -14,8 +14,14 @@ import (
 	"nightshift/limit"
 )
 
-// operator is who did it, as histories name it; the log of changes says more.
-const operator = "the dashboard"
+// operator is who did it, as histories name it: by a login the log of changes says
+// from where.
+func (d *Dashboard) operator(r *http.Request) string {
+	if who := d.door.Who(r); who != "" {
+		return "the dashboard (" + who + ")"
+	}
+	return "the dashboard"
+}
 
 // changeLimit bounds a change; a retry of very many lines goes on when it is asked
 // for again.
@@ -90,14 +96,13 @@ func done(r *http.Request) string {
 	return text + q.Get("of")
 }
 
-// failed is the page of a change that was not done.
+// failed is the page of a change that was not done; a message without a text: for a
+// reason that people cannot mend here.
 func (d *Dashboard) failed(section string, err error, m message) content {
+	status := http.StatusConflict
 	if m.Text == "" {
 		d.opts.Logger.Warn("change from the dashboard failed", "error", err)
 		m.Text, m.Hint = "It could not be done.", "The log of this process says why."
-	}
-	status := http.StatusConflict
-	if m.Hint == "The log of this process says why." {
 		status = http.StatusServiceUnavailable
 	}
 	return tell(status, "Not done", section, m)
@@ -167,7 +172,7 @@ func (d *Dashboard) force(ctx context.Context, r *http.Request) content {
 	if !ok {
 		return noBreaker()
 	}
-	f := breaker.Force{Action: breaker.Action(r.FormValue("do")), By: operator}
+	f := breaker.Force{Action: breaker.Action(r.FormValue("do")), By: d.operator(r)}
 	if hold := r.FormValue("for"); hold != "" {
 		span, err := time.ParseDuration(hold)
 		if err != nil {
@@ -212,7 +217,7 @@ func (d *Dashboard) release(ctx context.Context, r *http.Request) content {
 		return d.askRelease(ctx, r)
 	}
 	door.Audit(r, "release guard", who)
-	if err := d.opts.Changes.Release(ctx, who, operator); err != nil {
+	if err := d.opts.Changes.Release(ctx, who, d.operator(r)); err != nil {
 		return d.failed("guard", err, message{Back: "/guard", BackTo: "Hourly guard"})
 	}
 	return back("/guard", "release", who)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -99,10 +98,7 @@ func (d *Dashboard) toLine(id, line string) content {
 
 func newBatchPageView(st batch.Status) batchPageView {
 	v := batchPageView{batchView: newBatchView(st), Steps: st.WaitingFor, Cancel: st.State != batch.Done && st.State != batch.Cancelling}
-	v.Reasons = shares(st.DeferredFor)
-	answered := map[string]int64{}
-	maps.Copy(answered, st.AnsweredBy)
-	v.Answered = shares(answered)
+	v.Reasons, v.Answered = shares(st.DeferredFor), shares(st.AnsweredBy)
 	for code, n := range st.EndedAs {
 		if n <= 0 {
 			continue

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"nightshift/dashboard"
 )
 
@@ -369,5 +371,29 @@ func TestNewRefusesWithoutAToken(t *testing.T) {
 	o.Token, o.CertFile, o.KeyFile = token, "/nowhere/own.crt", "/nowhere/own.key"
 	if _, err := dashboard.New(o); err == nil || !strings.Contains(err.Error(), "dashboard.tls") || strings.Contains(err.Error(), token) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// With a login, histories name who changed something as the log does.
+func TestWhoChangedSomething(t *testing.T) {
+	var log bytes.Buffer
+	b := setup(t, func(o *dashboard.Options) {
+		withNight(o)
+		locked(o)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	b.fill()
+	p := newPerson(t, b.url)
+	csrf := p.login(t, "")
+	form := url.Values{"producer": {"ada"}}.Encode()
+	urlencoded := []string{"Content-Type", "application/x-www-form-urlencoded"}
+	p.ask(t, "POST", "/guard/release", form, append(urlencoded, "X-CSRF-Token", csrf)...)
+	newPerson(t, b.url).ask(t, "POST", "/guard/release", form, append(urlencoded, "Authorization", "Bearer "+token)...)
+	who := regexp.MustCompile(`msg="login to the dashboard" who="(session [0-9a-f]{8})"`).FindStringSubmatch(log.String())
+	if who == nil {
+		t.Fatalf("no login in the log:\n%s", log.String())
+	}
+	if diff := cmp.Diff([]any{released{"ada", "the dashboard (" + who[1] + ")"}, released{"ada", "the dashboard (bearer)"}}, b.changes.did); diff != "" {
+		t.Error(diff)
 	}
 }

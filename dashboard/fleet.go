@@ -60,7 +60,7 @@ func newFleetView(f FleetStatus) fleetView {
 	return v
 }
 
-// Busy and AllSlots sum up the live workers.
+// Busy is how many lines the live workers have in hand.
 func (v fleetView) Busy() (n int) {
 	for _, w := range v.Workers {
 		if !w.Lost {
@@ -83,7 +83,7 @@ func (v fleetView) AllSlots() (n int) {
 // Differs says whether a configuration is not that of this dashboard.
 func (v fleetView) Differs(hash string) bool { return v.ConfigHash != "" && hash != v.ConfigHash }
 
-// Slots and Active sum up the live workers.
+// Slots is how many lines it can have in hand.
 func (w Worker) Slots() (n int) {
 	for _, q := range w.Queues {
 		n += q.Slots

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"nightshift/batch"
 	"nightshift/config"
+	"nightshift/ladder"
 )
 
 // laddersView is what templates/ladders.html shows.
@@ -62,9 +64,6 @@ func answeredOf(l Ladder, all []batch.Status) map[string]int64 {
 	return n
 }
 
-// textAnswers is who answered where a text did; see ladder.TextModel.
-const textAnswers = "nightshift/text"
-
 func newLadderView(l Ladder, breakers map[string]*breakerView, answered map[string]int64) ladderView {
 	v := ladderView{Ladder: l}
 	for _, n := range answered {
@@ -72,10 +71,7 @@ func newLadderView(l Ladder, breakers map[string]*breakerView, answered map[stri
 	}
 	for i, r := range l.Ladder.Rungs {
 		rung := rungView{Rung: r, Number: i + 1}
-		by := r.Model
-		if by == "" {
-			by = textAnswers
-		}
+		by := cmp.Or(r.Model, ladder.TextModel)
 		rung.Lines = answered[by]
 		rung.Share = thousandths(rung.Lines, v.Answered)
 		delete(answered, by) // the first rung of a model has all of its lines

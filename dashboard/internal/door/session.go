@@ -32,6 +32,15 @@ type visitor struct {
 
 type visitorKey struct{}
 
+// Who returns how the log names who sent a request: "session 1a2b3c4d", "bearer";
+// "" where there is no token, since that is anybody on this machine.
+func (d *Door) Who(r *http.Request) string {
+	if v, _ := r.Context().Value(visitorKey{}).(visitor); d.HasLogin() {
+		return v.name
+	}
+	return ""
+}
+
 // context holds the visitor, and ends with the session: streams too.
 func (v visitor) context(ctx context.Context, now time.Time) (context.Context, context.CancelFunc) {
 	ctx = context.WithValue(ctx, visitorKey{}, v)
