@@ -38,13 +38,6 @@ const (
 	noticeEvery = time.Second
 	// noticesAtOnce bounds the receivers that are waited for at a time.
 	noticesAtOnce = 32
-	// noticeHold is how long a try is kept from other keepers: longer than it takes
-	// (10 s) with the time for noting what became of it.
-	noticeHold   = time.Minute
-	noticeNoting = 45 * time.Second
-	// noticeCut is how long a receiver that is being told may still answer when
-	// the worker stops.
-	noticeCut = 2 * time.Second
 )
 
 // messenger is the keeper's part that tells URLs of the ends of batches, beside its
@@ -96,7 +89,7 @@ func (m *messenger) look(ctx context.Context, tries *sync.WaitGroup) {
 	}
 	asking, cancel := context.WithTimeout(ctx, tickLimit)
 	defer cancel()
-	due, err := m.notices.TakeNotices(asking, epoch, room, noticeHold)
+	due, err := m.notices.TakeNotices(asking, epoch, room, notify.Hold)
 	m.complain(ctx, err)
 	for _, n := range due {
 		m.places <- struct{}{}
@@ -138,7 +131,7 @@ func (m *messenger) tell(ctx context.Context, n batch.Notice) {
 
 // send lets a receiver that is being told answer for a while when the worker stops.
 func (m *messenger) send(ctx context.Context, n batch.Notice) error {
-	call, end := notify.Outlast(ctx, noticeCut)
+	call, end := notify.Outlast(ctx)
 	defer end()
 	return m.sender.Send(call, n.URL, n.ID, n.Body)
 }
@@ -148,38 +141,17 @@ func (m *messenger) judge(n batch.Notice, err error, took time.Duration) (batch.
 	if err == nil {
 		return batch.NoticeResult{Told: true}, NotificationTold
 	}
-	r := batch.NoticeResult{Error: err.Error()}
-	refused, known := errors.AsType[*notify.Error](err)
-	if known && refused.Gone {
-		return r, NotificationGivenUp
-	}
-	var asked time.Duration
-	if known {
-		asked = refused.RetryAfter
-	}
-	if r.Again = notify.NextTry(n.Try, n.Since+took, asked, m.random()); r.Again == 0 {
+	r := batch.NoticeResult{Error: err.Error(), Again: notify.NextTry(err, n.Try, n.Since+took, m.random())}
+	if r.Again == 0 {
 		return r, NotificationGivenUp
 	}
 	return r, NotificationFailed
 }
 
-// settle notes a result, also while the worker stops, and for a while where Redis
-// does not answer: what is not noted is told again.
+// settle notes a result.
 func (m *messenger) settle(life context.Context, n batch.Notice, r batch.NoticeResult) {
-	on, end := notify.Outlast(life, noticeCut)
-	defer end()
-	ctx, cancel := context.WithTimeout(on, noticeNoting)
-	defer cancel()
-	for {
-		err := m.notices.SettleNotice(ctx, n, r)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			m.log.Warn("the result of telling of a batch's end is lost; it is told again", "batch", n.Batch, "try", n.Try, "error", err)
-			return
-		case <-time.After(noticeEvery):
-		}
+	err := notify.Settle(life, func(ctx context.Context) error { return m.notices.SettleNotice(ctx, n, r) })
+	if err != nil {
+		m.log.Warn("the result of telling of a batch's end is lost; it is told again", "batch", n.Batch, "try", n.Try, "error", err)
 	}
 }

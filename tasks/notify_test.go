@@ -249,12 +249,12 @@ func TestNotify_KeeperDiesInTheMiddle(t *testing.T) {
 	r.ended("b", rec.URL)
 	r.tell(r.messenger(dying{r.store}, 1, time.Second))
 	next := r.messenger(r.store, 2, time.Second)
-	r.clock.step(timeoutOfSends + noticeNoting)
+	r.clock.step(timeoutOfSends + notify.Noting)
 	r.tell(next) // it could still be under way
 	if len(rec.got) != 1 {
 		t.Fatalf("%d messages before the hold ended", len(rec.got))
 	}
-	r.clock.step(noticeHold - timeoutOfSends - noticeNoting)
+	r.clock.step(notify.Hold - timeoutOfSends - notify.Noting)
 	r.tell(r.m) // an old keeper is fenced off once the new one was seen
 	r.tell(next)
 	r.clock.step(time.Hour)

@@ -21,12 +21,6 @@ const (
 	// gap is how long a receiver is left alone between two messages: DingTalk takes 20
 	// a minute, Slack one a second.
 	gap = 4 * time.Second
-	// hold is how long a message that is being sent is kept from other keepers: longer
-	// than it takes (10 s) with the time for noting what became of it.
-	hold   = time.Minute
-	noting = 45 * time.Second
-	// cut is how long a receiver that is being told may still answer when the worker stops.
-	cut = 2 * time.Second
 	// lookLimit bounds a look, so that a silent Redis holds up nothing for long.
 	lookLimit = 5 * time.Second
 	// most bounds the messages that wait for one receiver.
@@ -237,7 +231,7 @@ func (t *Teller) free(id string, until time.Time) {
 // try takes the message from other keepers and sends it.
 func (t *Teller) try(ctx, life context.Context, epoch int64, r Receiver, l letter, now time.Time, tries *sync.WaitGroup) error {
 	held := l
-	held.Tries, held.Next = l.Tries+1, now.Add(hold).UnixMilli()
+	held.Tries, held.Next = l.Tries+1, now.Add(notify.Hold).UnixMilli()
 	held, mine, err := t.store.replace(ctx, epoch, l, &held)
 	if err != nil || !mine {
 		t.free(r.ID, now)
@@ -252,7 +246,7 @@ func (t *Teller) try(ctx, life context.Context, epoch int64, r Receiver, l lette
 
 // tell sends a message and notes what became of it.
 func (t *Teller) tell(life context.Context, r Receiver, l letter, now time.Time) {
-	call, end := notify.Outlast(life, cut)
+	call, end := notify.Outlast(life)
 	defer end()
 	begun := time.Now()
 	err := r.Hook.Tell(call, l.note())
@@ -276,15 +270,7 @@ func (t *Teller) judge(l letter, err error, since time.Duration) (*letter, Resul
 	if err == nil {
 		return nil, Told
 	}
-	refused, known := errors.AsType[*notify.Error](err)
-	if known && refused.Gone {
-		return nil, GivenUp
-	}
-	var asked time.Duration
-	if known {
-		asked = refused.RetryAfter
-	}
-	wait := notify.NextTry(l.Tries, since, asked, t.o.Random())
+	wait := notify.NextTry(err, l.Tries, since, t.o.Random())
 	if wait == 0 {
 		return nil, GivenUp
 	}
@@ -292,23 +278,13 @@ func (t *Teller) judge(l letter, err error, since time.Duration) (*letter, Resul
 	return &l, Failed
 }
 
-// settle notes what became of a try, also while the worker stops, and for a while
-// where Redis does not answer: what is not noted is told again.
+// settle notes what became of a try.
 func (t *Teller) settle(life context.Context, l letter, next *letter) {
-	on, end := notify.Outlast(life, cut)
-	defer end()
-	ctx, cancel := context.WithTimeout(on, noting)
-	defer cancel()
-	for {
+	err := notify.Settle(life, func(ctx context.Context) error {
 		_, _, err := t.store.replace(ctx, 0, l, next)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.o.Logger.Warn("the result of telling a receiver is lost; it is told again", "message", l.Title, "try", l.Tries, "error", err)
-			return
-		case <-time.After(sendEvery):
-		}
+		return err
+	})
+	if err != nil {
+		t.o.Logger.Warn("the result of telling a receiver is lost; it is told again", "message", l.Title, "try", l.Tries, "error", err)
 	}
 }

@@ -259,12 +259,12 @@ func TestTell_KeeperDiesInTheMiddle(t *testing.T) {
 		t.Fatal(ls, err)
 	}
 	held := ls[0]
-	held.Tries, held.Next = 1, r.now.Add(hold).UnixMilli()
+	held.Tries, held.Next = 1, r.now.Add(notify.Hold).UnixMilli()
 	if _, mine, err := k.store.replace(t.Context(), 1, ls[0], &held); !mine || err != nil {
 		t.Fatal(mine, err)
 	}
 	next := r.keeper(2, to)
-	r.lasts(hold, next)
+	r.lasts(notify.Hold, next)
 	r.expect(got)
 	r.lasts(20*time.Second, next)
 	r.expect(got, openLong)

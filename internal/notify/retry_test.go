@@ -1,13 +1,16 @@
 package notify
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
 
-// Waits double within bounds, respect what the receiver asks for, and end after a day.
+// Waits double within bounds, respect what the receiver asks for, and end after a day,
+// or where the receiver is gone.
 func TestNextTry(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -15,7 +18,8 @@ func TestNextTry(t *testing.T) {
 		since := time.Duration(rapid.Int64Range(0, int64(TryFor)*2).Draw(t, "since"))
 		asked := time.Duration(rapid.Int64Range(0, int64(TryFor)).Draw(t, "asked"))
 		random := rapid.Float64Range(0, 0.999).Draw(t, "random")
-		wait, left := NextTry(try, since, asked, random), TryFor-since
+		refused := fmt.Errorf("post: %w", &Error{RetryAfter: asked})
+		wait, left := NextTry(refused, try, since, random), TryFor-since
 		switch {
 		case left <= 0:
 			if wait != 0 {
@@ -25,8 +29,14 @@ func TestNextTry(t *testing.T) {
 			t.Fatalf("%s; %s are left, %s asked for", wait, left, asked)
 		case asked == 0 && wait < left && (wait < firstWait*3/4 || wait > mostWait*5/4):
 			t.Fatalf("%s is out of bounds", wait)
-		case asked == 0 && wait < left && try < 9 && NextTry(try+1, since, 0, random) < min(wait*2-1, left):
+		case asked == 0 && wait < left && try < 9 && NextTry(refused, try+1, since, random) < min(wait*2-1, left):
 			t.Fatalf("%s is not doubled", wait)
+		}
+		if other := NextTry(errors.New("other"), try, since, random); asked == 0 && other != wait {
+			t.Fatalf("%s, and after an error that says nothing %s", wait, other)
+		}
+		if gone := NextTry(&Error{Gone: true, RetryAfter: asked}, try, since, random); gone != 0 {
+			t.Fatalf("%s for one that is gone", gone)
 		}
 	})
 }
