@@ -89,11 +89,12 @@ func (h *health) unready(ctx context.Context) string {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := h.now(); now.Sub(h.asked) >= readyKept {
+	if h.now().Sub(h.asked) >= readyKept {
 		// Who asks may go away; the answer is for the next one too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyLimit)
 		defer cancel()
-		h.err, h.asked = h.ping(ctx), now
+		h.err = h.ping(ctx)
+		h.asked = h.now()
 	}
 	if h.err != nil {
 		return ErrNoRedis.Error()

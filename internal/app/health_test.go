@@ -19,6 +19,24 @@ func asked(h *health, method, path string) (int, string) {
 	return rec.Code, rec.Body.String()
 }
 
+// An answer of Redis holds from when it came: those who waited beside the one that
+// asked take it, and do not ask one after another.
+func TestHealthOfASlowRedis(t *testing.T) {
+	now, pings := time.Now(), 0
+	h := newHealth(func(context.Context) error {
+		pings++
+		now = now.Add(readyLimit)
+		return context.DeadlineExceeded
+	})
+	h.now = func() time.Time { return now }
+	h.enter(running)
+	for range 3 {
+		if code, _ := asked(h, http.MethodGet, "/readyz"); code != 503 || pings != 1 {
+			t.Errorf("status %d after %d pings", code, pings)
+		}
+	}
+}
+
 func TestHealth(t *testing.T) {
 	now, pings, down := time.Now(), 0, errors.New("reach redis at redis://:secret@host: refused")
 	var err error
