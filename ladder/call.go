@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"time"
 
 	"nightshift/breaker"
@@ -122,7 +124,11 @@ func (a *attempt) idempotencyKey(r *rung, v variant) string {
 			n++
 		}
 	}
-	name := fmt.Appendf(nil, "%q %d %d %q %d", a.r.Batch, a.r.Line, a.r.Generation, r.key.Model, n)
+	name := strconv.AppendQuote(make([]byte, 0, 128), a.r.Batch) // as %q and %d, which cost a tenth of a call's bookkeeping
+	name = strconv.AppendInt(append(name, ' '), a.r.Line, 10)
+	name = strconv.AppendInt(append(name, ' '), int64(a.r.Generation), 10)
+	name = strconv.AppendQuote(append(name, ' '), r.key.Model)
+	name = strconv.AppendInt(append(name, ' '), int64(n), 10)
 	if v != (variant{}) {
 		name = fmt.Appendf(name, " %+v", v)
 	}
@@ -137,7 +143,9 @@ func (a *attempt) record(r *rung, t breaker.Ticket, started time.Time, took time
 	c := newCall(r.key.Model, r.price, started, took, ans, e)
 	a.calls++
 	a.out.Progress.Calls = append(a.out.Progress.Calls, c)
-	a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
+	if a.l.log.Enabled(a.ctx, slog.LevelDebug) {
+		a.l.log.DebugContext(a.ctx, "call", a.attrs(r, "kind", c.Kind, "latency", took, "detail", c.Detail)...)
+	}
 	event := CallEvent{
 		Purpose: a.purpose(), Scope: t.Scope, Key: r.key, Call: c, Latency: took, FirstToken: ans.FirstToken, StatusCode: statusOf(ans, e),
 		RetryAfter: retryAfterOf(e), Queue: a.r.Queue, Producer: a.r.Producer, Ladder: a.l.name, Batch: a.r.Batch, Line: a.r.Line, Generation: a.r.Generation, Rung: r.index,

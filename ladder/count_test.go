@@ -53,16 +53,16 @@ func decoded(endpoint string, body string) *size {
 	switch endpoint {
 	case provider.Completions:
 		each(c.Prompt)
-		s.answer, s.n = c.Max, c.N
+		s.answer, s.n = number(c.Max), choicesOf(c.N)
 	case provider.Embeddings:
 		each(c.Input)
 	case provider.Responses:
-		s.rest, s.answer = tokens(c.Tools)+tokens(c.Text)+text(c.Instructions), c.MaxOutput
+		s.rest, s.answer = tokens(c.Tools)+tokens(c.Text)+text(c.Instructions), number(c.MaxOutput)
 		for _, raw := range itemsOf(c.Input) {
 			s.messages = append(s.messages, part(raw, true))
 		}
 	default:
-		s.rest, s.n = tokens(c.Tools)+tokens(c.Functions)+tokens(c.Format), c.N
+		s.rest, s.n = tokens(c.Tools)+tokens(c.Functions)+tokens(c.Format), choicesOf(c.N)
 		var all []json.RawMessage
 		if c.Messages != nil && json.Unmarshal(c.Messages, &all) != nil {
 			return &size{endpoint: endpoint}
@@ -70,16 +70,17 @@ func decoded(endpoint string, body string) *size {
 		for _, raw := range all {
 			s.messages = append(s.messages, part(raw, false))
 		}
-		if s.answer = c.MaxCompletion; s.answer == nil {
-			s.answer = c.Max
+		if c.MaxCompletion == nil {
+			c.MaxCompletion = c.Max
 		}
+		s.answer = number(c.MaxCompletion)
 	}
 	return s
 }
 
 // sizeText is what is read of a size.
 func sizeText(s *size) string {
-	return fmt.Sprint(s.messages, s.rest, s.window(), s.prompt(), max(len(s.inputs), 1), string(s.answer), string(s.n))
+	return fmt.Sprint(s.messages, s.rest, s.window(), s.prompt(), max(len(s.inputs), 1), s.answer, max(s.n, 1))
 }
 
 var allEndpoints = []string{provider.ChatCompletions, provider.Completions, provider.Embeddings, provider.Responses}

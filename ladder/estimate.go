@@ -2,7 +2,6 @@ package ladder
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"nightshift/config"
 	"nightshift/provider"
@@ -30,8 +29,7 @@ func SizeOf(endpoint string, body json.RawMessage) Size { return Size{measure(en
 // in a call log: those that it holds, and those that its answer may have.
 func SizeOfTokens(input, output int64) Size {
 	return Size{&size{
-		endpoint: provider.ChatCompletions, messages: []int{int(min(max(input, 0), maxEstimate))},
-		answer: strconv.AppendInt(nil, max(output, 1), 10), n: json.RawMessage("1"),
+		endpoint: provider.ChatCompletions, messages: []int{int(min(max(input, 0), maxEstimate))}, answer: int(max(output, 1)), n: 1,
 	}}
 }
 
@@ -79,13 +77,10 @@ func (s *size) estimate(r config.Rung, m config.Model) (input, output int64) {
 func (s *size) choices(r config.Rung) int {
 	n := s.n
 	if v, ok := r.Set["n"]; ok {
-		n, _ = json.Marshal(v)
+		text, _ := json.Marshal(v)
+		n = choicesOf(text)
 	}
-	var choices int
-	if json.Unmarshal(n, &choices) != nil {
-		choices = 1
-	}
-	return min(max(choices, 1)*max(len(s.inputs), 1), maxChoices)
+	return min(max(n, 1)*max(len(s.inputs), 1), maxChoices)
 }
 
 // EstimatedCost is what so many tokens cost on a rung; 0 where neither it nor

@@ -94,8 +94,8 @@ func classified(ctx context.Context, err error) *provider.Error {
 	if err == nil {
 		return nil
 	}
-	var e *provider.Error
-	if !errors.As(err, &e) {
+	e, is := errors.AsType[*provider.Error](err)
+	if !is {
 		e = &provider.Error{Kind: provider.Unavailable, Message: err.Error(), Err: err}
 	}
 	if ctx.Err() != nil && e.StatusCode == 0 {

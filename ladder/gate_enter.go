@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"nightshift/breaker"
@@ -27,10 +28,11 @@ func (t *turn) waiting() bool { return !t.since.IsZero() }
 func (a *attempt) pass(r *rung) (Pass, move) {
 	e := a.entry(r)
 	p, err := a.l.gate.Enter(a.ctx, e)
-	var open *breaker.OpenError
-	if a.r.NoProbe && errors.As(err, &open) {
-		if p, m := a.standIn(r, e); m != next {
-			return p, m
+	if a.r.NoProbe && err != nil {
+		if _, open := errors.AsType[*breaker.OpenError](err); open {
+			if p, m := a.standIn(r, e); m != next {
+				return p, m
+			}
 		}
 	}
 	return a.entered(r, p, err)
@@ -38,10 +40,8 @@ func (a *attempt) pass(r *rung) (Pass, move) {
 
 // entered is what the gate's answer means for the line.
 func (a *attempt) entered(r *rung, p Pass, err error) (Pass, move) {
-	var open *breaker.OpenError
-	var over *limit.OverError
-	var wait *WaitError
-	if errors.As(err, &wait) && wait.Slot.Verdict == limit.Wait {
+	wait, waits := errors.AsType[*WaitError](err)
+	if waits && wait.Slot.Verdict == limit.Wait {
 		return p, a.await(wait.Slot)
 	}
 	a.turn.ticket, a.turn.since = "", time.Time{} // the next call is another
@@ -49,11 +49,13 @@ func (a *attempt) entered(r *rung, p Pass, err error) (Pass, move) {
 	case err == nil:
 		a.hadLone = a.hadLone || p.lone
 		return p, proceed
-	case wait != nil:
+	case waits:
 		return p, a.refuse(r, wait.Slot)
-	case errors.As(err, &open):
+	}
+	if open, is := errors.AsType[*breaker.OpenError](err); is {
 		return p, a.shut(r, open)
-	case errors.As(err, &over):
+	}
+	if over, is := errors.AsType[*limit.OverError](err); is {
 		return p, a.over(r, over)
 	}
 	return p, a.storeFailed(fmt.Errorf("ask for a call to %s: %w", r.key.Model, err))
@@ -72,7 +74,7 @@ func (a *attempt) entry(r *rung) Entry {
 			Patience: a.placePatience(r), Lease: a.timeout(r) + leaseSlack, Alone: !a.hadLone,
 		},
 		Charge: limit.Charge{
-			Producer: a.r.Producer, Batch: a.r.Batch, Line: fmt.Sprintf("%s:%d", a.r.Batch, a.r.Line), Ticket: a.turn.ticket,
+			Producer: a.r.Producer, Batch: a.r.Batch, Line: a.r.Batch + ":" + strconv.FormatInt(a.r.Line, 10), Ticket: a.turn.ticket,
 			USD:    int64(cost(r.price, provider.Usage{InputTokens: input, OutputTokens: output})),
 			Always: a.l.degrades && r.price.Free(),
 		},

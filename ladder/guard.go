@@ -57,11 +57,14 @@ type guard struct {
 // schema comes first, then that of a strict response_format in its body, which
 // the model is held to anyway, then the ladder's.
 func (l *Ladder) guardOf(r Request) (*guard, error) {
-	g := guard{endpoint: r.Endpoint, schema: l.output.schema, text: l.output.text, deny: l.output.deny}
 	if !provider.HasText(r.Endpoint) {
 		return nil, nil
 	}
 	format := formatOf(r.Endpoint, r.Body)
+	if l.output.schema == nil && len(l.output.deny) == 0 && len(r.Schema) == 0 && !format.strict() {
+		return nil, nil
+	}
+	g := guard{endpoint: r.Endpoint, schema: l.output.schema, text: l.output.text, deny: l.output.deny}
 	switch {
 	case len(r.Schema) > 0:
 		s, err := l.output.lines.Compile(r.Schema)

@@ -19,13 +19,12 @@ type panicError struct {
 func (p *panicError) Error() string { return fmt.Sprintf("the adapter panicked: %v", p.value) }
 
 func isPanic(err error) bool {
-	var p *panicError
-	return errors.As(err, &p)
+	_, is := errors.AsType[*panicError](err)
+	return is
 }
 
 func stack(err error) string {
-	var p *panicError
-	if errors.As(err, &p) {
+	if p, is := errors.AsType[*panicError](err); is {
 		return string(p.stack)
 	}
 	return ""

@@ -138,8 +138,9 @@ func (l *Ladder) weights(goal string) config.Weights {
 // begins with it.
 func (l *Ladder) route(r Request, now time.Time) (order []int, first int) {
 	start := startOf(r, len(l.rungs))
-	var places []int
-	var all []candidate
+	n := len(l.rungs) - start
+	order = make([]int, 0, 2*n)
+	places, all := order[n:n], make([]candidate, 0, n)
 	for i := start; i < len(l.rungs); i++ {
 		order = append(order, i)
 		if x := &l.rungs[i]; x.Model != "" && x.serves(r.Endpoint) && x.After == 0 && !x.AtDeadline && (i > start || r.Rung == 0) {

@@ -20,8 +20,8 @@ type size struct {
 	messages []int // of each message, or item of a response's input
 	inputs   []int // of each prompt of a completion or input of embeddings, which the model takes one by one
 	rest     int   // tools and schemas
-	answer   json.RawMessage
-	n        json.RawMessage
+	answer   int   // the most tokens that the request allows; 0: any
+	n        int   // choices that it asks for
 }
 
 // perMessage is what the frame of a message takes.
@@ -82,13 +82,14 @@ func (s *size) measureChat(body json.RawMessage) error {
 		N              json.RawMessage `json:"n"`
 	}
 	err := json.Unmarshal(body, &c)
-	s.rest, s.n = int(c.Tools+c.Functions+c.ResponseFormat), c.N
+	s.rest, s.n = int(c.Tools+c.Functions+c.ResponseFormat), choicesOf(c.N)
 	for _, n := range c.Messages {
 		s.messages = append(s.messages, int(n))
 	}
-	if s.answer = c.MaxCompletion; s.answer == nil {
-		s.answer = c.MaxTokens
+	if c.MaxCompletion == nil {
+		c.MaxCompletion = c.MaxTokens
 	}
+	s.answer = number(c.MaxCompletion)
 	return err
 }
 
@@ -103,7 +104,7 @@ func (s *size) measureInputs(body json.RawMessage) error {
 	err := json.Unmarshal(body, &c)
 	all := c.Input
 	if s.endpoint == provider.Completions {
-		all, s.answer, s.n = c.Prompt, c.MaxTokens, c.N
+		all, s.answer, s.n = c.Prompt, number(c.MaxTokens), choicesOf(c.N)
 	}
 	for _, i := range all {
 		s.inputs = append(s.inputs, i.n)
@@ -120,7 +121,7 @@ func (s *size) measureResponse(body json.RawMessage) error {
 		MaxOutput    json.RawMessage `json:"max_output_tokens"`
 	}
 	err := json.Unmarshal(body, &c)
-	s.rest, s.answer = int(c.Tools+c.Text)+int(c.Instructions), c.MaxOutput
+	s.rest, s.answer = int(c.Tools+c.Text)+int(c.Instructions), number(c.MaxOutput)
 	for _, n := range c.Input {
 		s.messages = append(s.messages, int(n))
 	}
@@ -142,17 +143,33 @@ func limits(endpoint string) []string {
 func (a *attempt) answerTokens(r *rung) int { return a.size().answerTokens(r.Rung) }
 
 func (s *size) answerTokens(r config.Rung) int {
-	limit := s.answer
+	if len(r.Set) == 0 {
+		return s.answer
+	}
+	n := s.answer
 	for _, field := range limits(s.endpoint) {
 		if v, ok := r.Set[field]; ok {
-			limit, _ = json.Marshal(v)
+			text, _ := json.Marshal(v)
+			n = number(text)
 		}
 	}
-	var n int
-	if json.Unmarshal(limit, &n) != nil {
+	return n
+}
+
+// number is a count of tokens as JSON has it; what is none is 0.
+func number(text json.RawMessage) (n int) {
+	if len(text) == 0 || json.Unmarshal(text, &n) != nil {
 		return 0
 	}
 	return max(n, 0)
+}
+
+// choicesOf are those that a request asks for, as JSON has it; what is none is 1.
+func choicesOf(text json.RawMessage) (n int) {
+	if len(text) == 0 || json.Unmarshal(text, &n) != nil {
+		return 1
+	}
+	return n
 }
 
 // size is that of the request as it stands; it is measured once.
