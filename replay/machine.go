@@ -101,8 +101,11 @@ type fiber struct {
 	yield  func(bool) bool
 	resume func()
 	line   *simLine // whose attempt it runs; nil: none
-	worker int
-	out    ladder.Outcome // of the attempt
+	began  time.Time
+	// throughOpen says that its call passes an open breaker.
+	throughOpen bool
+	worker      int
+	out         ladder.Outcome // of the attempt
 }
 
 // newFiber returns an idle fiber.

@@ -99,8 +99,17 @@ type shared struct {
 	every     time.Duration
 	keys      map[string]breaker.Key
 	providers []string
-	shut      int  // levels that are not closed
-	watching  bool // a look is to come
+	levels    []breaker.Key // of all models, and their parents
+	shut      int           // levels that are not closed
+	watch     watch
+}
+
+// watch is when a watcher looks next. One of a process looks once a second; here,
+// looks that could find nothing are left out.
+type watch struct {
+	at   time.Time // zero: none is to come
+	seq  int
+	idle bool // a cooldown is over, and nothing waited for the model: the next rejection makes it due
 }
 
 func newShared(m *machine) doors {
@@ -117,6 +126,7 @@ func newOwn(m *machine, worker, place int, every time.Duration) *shared {
 		}
 	}
 	slices.Sort(s.providers)
+	s.levels = slices.Concat(m.Setup.Keys, breaker.Parents(m.Setup.Keys))
 	s.Memory = breaker.NewMemory(m.Setup.Numbers, m.now, breaker.OnTransition(s.changed))
 	return s
 }
@@ -127,7 +137,6 @@ func (s *shared) changed(t breaker.Transition) {
 	switch {
 	case t.From == breaker.Closed:
 		s.shut++
-		s.watch()
 	case t.To == breaker.Closed:
 		s.shut--
 		for _, k := range s.m.Setup.Keys {
@@ -137,23 +146,54 @@ func (s *shared) changed(t breaker.Transition) {
 		}
 		s.m.closed(t.Key)
 	}
+	s.lookAt(s.m.clock.now)
 }
 
-// watch looks for probes that are due, until all levels are closed.
-func (s *shared) watch() {
-	if s.watching || s.shut == 0 {
+// Admit implements ladder.Breakers.
+func (s *shared) Admit(ctx context.Context, key breaker.Key, o ...breaker.AdmitOption) (breaker.Ticket, error) {
+	t, err := s.Memory.Admit(ctx, key, o...)
+	if err != nil && s.watch.idle {
+		s.lookAt(s.m.clock.now)
+	}
+	return t, err
+}
+
+// lookAt has the watcher look when it next does after t.
+func (s *shared) lookAt(t time.Time) {
+	t = t.Truncate(s.every).Add(s.every)
+	if s.shut == 0 || !s.watch.at.IsZero() && !s.watch.at.After(t) {
 		return
 	}
-	s.watching = true
-	at := s.m.clock.now.Truncate(s.every).Add(s.every)
-	s.m.clock.at(at, func() {
-		s.watching = false
-		for _, p := range s.providers {
-			for s.look(p) { //nolint:revive // a lease was got: another may be free
-			}
+	s.watch.seq++
+	s.watch.at = t
+	seq := s.watch.seq
+	s.m.clock.at(t, func() {
+		if seq == s.watch.seq {
+			s.watch.at = time.Time{}
+			s.lookAround()
 		}
-		s.watch()
 	})
+}
+
+// lookAround begins what is due, and notes when something can be due next.
+func (s *shared) lookAround() {
+	for _, p := range s.providers {
+		for s.look(p) { //nolint:revive // a lease was got: another may be free
+		}
+	}
+	now := s.m.clock.now
+	s.watch.idle = false
+	all, _ := s.List(context.Background(), s.levels) // memory never fails
+	for _, l := range all {
+		switch {
+		case l.State == breaker.Open && l.Until.After(now):
+			s.lookAt(l.Until.Add(-time.Millisecond)) // a look just then finds it
+		case l.State == breaker.Open:
+			s.watch.idle = true
+		case l.State == breaker.HalfOpen:
+			s.lookAt(now)
+		}
+	}
 }
 
 // look begins the probes of a provider that are due, and says whether it got a lease.

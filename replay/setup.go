@@ -88,6 +88,7 @@ type machine struct {
 	spare   []*fiber // for probes
 	fibers  []*fiber // all
 	left    int      // lines without an end
+	sized   sized
 	end     time.Time
 }
 
@@ -97,9 +98,10 @@ func Simulate(r Run) (*Figures, error) {
 		return nil, errors.New("replay: there is no traffic")
 	}
 	m := &machine{
-		Run: &r, seed: r.Seed, tally: newTally(&r), byQueue: map[string]*simQueue{},
+		Run: &r, seed: r.Seed, byQueue: map[string]*simQueue{},
 		rand: rand.New(rand.NewPCG(r.Seed, 1)), //nolint:gosec // a simulation, repeatable on purpose
 	}
+	m.tally = newTally(&r, &m.running)
 	m.clock.now = r.Traffic.Batches[0].At.UTC().Truncate(time.Second)
 	m.end = r.Traffic.Batches[len(r.Traffic.Batches)-1].At.Add(horizon)
 	m.world = r.World.world(r.Seed, r.Perfect)
@@ -182,6 +184,19 @@ func (m *machine) newFiber(worker int) *fiber {
 	f.worker = worker
 	m.fibers = append(m.fibers, f)
 	return f
+}
+
+// sized is a size that was asked for last: most lines of a batch are alike.
+type sized struct {
+	in, out int64
+	size    ladder.Size
+}
+
+func (m *machine) size(in, out int64) ladder.Size {
+	if m.sized.in != in || m.sized.out != out {
+		m.sized = sized{in, out, ladder.SizeOfTokens(in, out)}
+	}
+	return m.sized.size
 }
 
 // arrive has the batches come in at their times.

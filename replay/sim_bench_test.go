@@ -8,6 +8,7 @@ import (
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/limit"
+	"nightshift/provider"
 )
 
 const benchConfig = `
@@ -46,6 +47,11 @@ func setupOf(tb testing.TB, text string) Setup {
 		l := cfg.Models[m.Model].Limits
 		return limit.Limits{RPM: l.RPM, TPM: l.TPM, Concurrency: l.Concurrency}
 	}
+	s.Guard.Limits = func(producer string) limit.GuardLimits {
+		g := cfg.Guard.Of(producer)
+		return limit.GuardLimits{Calls: int64(g.CallsPerHour), USD: int64(provider.Dollars(g.USDPerHour))}
+	}
+	s.Guard.Global.Calls = int64(cfg.Guard.GlobalCallsPerHour)
 	return s
 }
 

@@ -176,11 +176,22 @@ func TestWithdrawnModel(t *testing.T) {
 func TestRunawayLoop(t *testing.T) {
 	t.Parallel()
 	ours := answered(t, scenario(t, "runaway", 1), Ours)[Ours]
-	var slow float64
+	var slow, loop float64
 	for _, b := range ours.Batches {
 		if b.ID[:2] == "s2" {
 			slow = max(slow, b.Took)
+		} else {
+			loop = max(loop, b.Took)
 		}
+	}
+	first, calls := ours.Batches[0].Came.Unix()/60, 0
+	for n, m := range ours.minutes {
+		if n < first+60 {
+			calls += m.Calls
+		}
+	}
+	if calls > 1000+300+20 || loop < 7*3600 {
+		t.Errorf("%d calls in the first hour: the loop has 1,000, the others 300 and some retries; its last batch takes %.0f s", calls, loop)
 	}
 	if slow > 60 {
 		t.Errorf("a line of the other producer took %.0f s", slow)

@@ -20,6 +20,8 @@ type simLine struct {
 	open     []string
 	isAsleep bool
 	first    time.Time // when its first attempt began
+
+	before, after *simLine // among those that sleep
 }
 
 func (l *simLine) size() callSize { return callSize{l.in, l.out} }
@@ -42,7 +44,7 @@ func (q *simQueue) request(l *simLine) ladder.Request {
 	}
 	r := ladder.Request{
 		Batch: b.ID, Line: l.number, Producer: b.Producer, Queue: q.name, Endpoint: provider.ChatCompletions, Body: lineBody,
-		Size: ladder.SizeOfTokens(l.in, out), Deadline: b.deadline, Retries: q.retries, Progress: l.progress,
+		Size: q.m.size(l.in, out), Deadline: b.deadline, Retries: q.retries, Progress: l.progress,
 	}
 	if !b.deadline.IsZero() {
 		r.Margin = min(75*time.Second, b.deadline.Sub(b.At)/20)
@@ -95,7 +97,7 @@ func (q *simQueue) latest(l *simLine, out ladder.Outcome) time.Time {
 
 func (q *simQueue) postpone(l *simLine, out ladder.Outcome, now time.Time) {
 	l.progress.Deferrals++
-	waiters := (len(q.asleep) + q.workers - 1) / q.workers
+	waiters := (q.asleep.n + q.workers - 1) / q.workers
 	rate := max(q.begun.rate(now), float64(q.slots)/10) / float64(q.workers)
 	until := ladder.DeferUntil(ladder.Deferring{
 		Waits: out.Waits, Now: now, Deadline: q.latest(l, out), MaxCooldown: q.maxCooldown,
@@ -114,8 +116,8 @@ func (q *simQueue) postpone(l *simLine, out ladder.Outcome, now time.Time) {
 // sleep has a line wait until a time, or until one of its breakers closes.
 func (q *simQueue) sleep(l *simLine, until time.Time, open []string) {
 	l.open, l.isAsleep = open, true
-	l.batch.back.Deferred[0]++
-	q.asleep = append(q.asleep, l)
+	l.batch.slept()
+	q.asleep.push(l)
 	wake := l.wake
 	// Each process looks once a second at what is due; the first of them finds it.
 	look := forward / time.Duration(2*q.workers)
@@ -123,8 +125,6 @@ func (q *simQueue) sleep(l *simLine, until time.Time, open []string) {
 		if l.wake != wake || !l.isAsleep {
 			return
 		}
-		i := slices.Index(q.asleep, l)
-		q.asleep = slices.Delete(q.asleep, i, i+1)
 		q.awake(l)
 		q.dispatch()
 	})
@@ -133,7 +133,8 @@ func (q *simQueue) sleep(l *simLine, until time.Time, open []string) {
 // ended is a line's end.
 func (b *simBatch) ended(l *simLine, how lineEnd, a ladder.Answer) {
 	b.left--
-	b.back.Out--
+	b.out--
+	b.producer.out--
 	b.queue.m.left--
 	b.queue.m.tally.ended(l, how, a, b.queue.m.clock.now)
 }

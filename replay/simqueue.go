@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/ladder"
@@ -31,31 +30,19 @@ type simQueue struct {
 	configured  int // release_ahead
 	slots       int
 	workers     int
-	free        []*fiber // first in, first out
-	ready       []*simLine
-	live        []*simBatch // with lines that are not released
-	asleep      []*simLine  // deferred, in the order in which they were
-	waiting     int         // lines that are not released
+	free        fifo[*fiber]
+	ready       fifo[*simLine]
+	backlog     backlog
+	asleep      sleepers
 	ticking     bool
 	wakeable    bool // a breaker closed, or a guard may have room
 	begun       pace
 }
 
-// simBatch is a batch under way.
-type simBatch struct {
-	*Batch
-	index    int
-	queue    *simQueue
-	next     int // the first line that is not released
-	left     int // without an end
-	back     batch.Backlog
-	deadline time.Time
-}
-
 func (m *machine) addQueue(c config.Queue, l *ladder.Ladder) {
 	q := &simQueue{
 		m: m, name: c.Name, ladder: l, retries: m.Policy.retries(c.Retries), maxCooldown: m.Setup.Config.Breaker.MaxCooldown,
-		deadline: c.Deadline, configured: c.ReleaseAhead, workers: max(m.Traffic.Workers, 1),
+		deadline: c.Deadline, configured: c.ReleaseAhead, workers: max(m.Traffic.Workers, 1), backlog: newBacklog(),
 	}
 	slots := m.Traffic.Slots[c.Name]
 	if slots <= 0 {
@@ -63,7 +50,10 @@ func (m *machine) addQueue(c config.Queue, l *ladder.Ladder) {
 	}
 	q.slots = slots * q.workers
 	for i := range q.slots {
-		q.free = append(q.free, m.newFiber(i%q.workers))
+		f := m.newFiber(i % q.workers)
+		f.job = func() { f.out = q.ladder.Attempt(context.Background(), q.request(f.line), journal{}) }
+		f.ended = func() { q.end(f) }
+		q.free.push(f)
 	}
 	m.queues = append(m.queues, q)
 	m.byQueue[c.Name] = q
@@ -75,14 +65,8 @@ func (q *simQueue) take(index int, b *Batch) {
 	if s.deadline.IsZero() && q.deadline > 0 {
 		s.deadline = b.At.Add(q.deadline)
 	}
-	q.m.tally.came(s)
-	n := int64(len(b.Lines))
-	s.back = batch.Backlog{
-		Description: batch.Description{ID: b.ID, Producer: b.Producer, Queue: q.name, Priority: b.Priority, CreatedAt: b.At, Deadline: s.deadline},
-		Waiting:     n, Classes: map[int]int64{0: n}, Deferred: map[int]int{},
-	}
-	q.live = append(q.live, s)
-	q.waiting += len(b.Lines)
+	q.m.tally.came(b)
+	q.backlog.add(s)
 	q.tick(0)
 }
 
@@ -93,10 +77,7 @@ func (q *simQueue) tick(d time.Duration) {
 	}
 	q.ticking = true
 	at := q.m.clock.now.Add(d).Truncate(keeperTick).Add(keeperTick)
-	q.m.clock.at(at, func() {
-		q.ticking = false
-		q.keep()
-	})
+	q.m.clock.at(at, q.keep)
 }
 
 // ahead is how many tasks should be pending.
@@ -109,13 +90,14 @@ func (q *simQueue) ahead() int {
 
 // keep wakes and releases lines, as the keeper does.
 func (q *simQueue) keep() {
-	room := q.ahead() - len(q.ready)
+	q.ticking = false
+	room := q.ahead() - q.ready.len()
 	if room > 0 && q.wakeable {
 		room -= q.wakeUp(room)
 	}
-	if room > 0 && q.waiting > 0 {
+	if room > 0 && q.backlog.waiting > 0 {
 		q.release(room)
-		if q.waiting > 0 && len(q.ready) < q.ahead() {
+		if q.backlog.waiting > 0 && q.ready.len() < q.ahead() {
 			q.tick(blocked)
 		}
 	}
@@ -124,17 +106,19 @@ func (q *simQueue) keep() {
 
 // wakeUp wakes lines whose breaker is closed, the first that were deferred first.
 func (q *simQueue) wakeUp(room int) (n int) {
-	kept := q.asleep[:0]
-	for _, l := range q.asleep {
-		if n < room && q.m.doors.opened(l.open) {
+	var asked []string // of the line before: most wait for the same
+	opened := false
+	for l := q.asleep.first; l != nil && n < room; {
+		next := l.after
+		if asked == nil || !slices.Equal(l.open, asked) {
+			asked, opened = l.open, q.m.doors.opened(l.open)
+		}
+		if opened {
 			q.awake(l)
 			n++
-			continue
 		}
-		kept = append(kept, l)
+		l = next
 	}
-	clear(q.asleep[len(kept):])
-	q.asleep = kept
 	q.wakeable = n == room
 	if q.wakeable {
 		q.tick(keeperTick)
@@ -142,111 +126,21 @@ func (q *simQueue) wakeUp(room int) (n int) {
 	return n
 }
 
-// awake puts a line back to those that are ready. The caller takes it from asleep.
+// awake puts a line that sleeps back to those that are ready.
 func (q *simQueue) awake(l *simLine) {
+	q.asleep.remove(l)
 	l.wake++
 	l.isAsleep = false
-	l.batch.back.Deferred[0]--
-	q.ready = append(q.ready, l)
-}
-
-// release moves lines from the backlogs, by the rules of package batch.
-func (q *simQueue) release(room int) {
-	now := q.m.clock.now
-	q.expire(now)
-	p := batch.Picking{Now: now, Room: room, Deferred: max(minClass, q.slots), Rate: q.begun.rate(now)}
-	backlogs := q.foremost(now)
-	if !q.m.Setup.Unguarded[q.name] {
-		q.bound(&p, backlogs)
-	}
-	for _, s := range batch.Pick(backlogs, p) {
-		i := slices.IndexFunc(q.live, func(b *simBatch) bool { return b.ID == s.ID })
-		q.live[i].release(s.N)
-	}
-	q.live = slices.DeleteFunc(q.live, func(b *simBatch) bool { return b.next == len(b.Lines) })
-}
-
-// foremostOf bounds the batches of a producer that are looked at at once: the first
-// that came. Thousands of small ones that wait for a guard would cost more than all
-// calls.
-const foremostOf = 64
-
-// foremost are the backlogs that lines may be released of.
-func (q *simQueue) foremost(now time.Time) (some []batch.Backlog) {
-	seen := map[string]int{}
-	for _, b := range q.live {
-		if seen[b.Producer]++; seen[b.Producer] > foremostOf {
-			continue
-		}
-		b.back.Now = now
-		some = append(some, b.back)
-	}
-	return some
-}
-
-// bound keeps what is released within what the guards leave.
-func (q *simQueue) bound(p *batch.Picking, backlogs []batch.Backlog) {
-	var producers []string
-	mine, all := map[string]int{}, 0
-	for _, b := range backlogs {
-		if !slices.Contains(producers, b.Producer) {
-			producers = append(producers, b.Producer)
-		}
-		n := max(int(b.Out)-b.Deferred[0], 0)
-		mine[b.Producer] += n
-		all += n
-	}
-	rooms, _ := q.m.guard.Room(context.Background(), producers, nil) // memory never fails
-	p.Calls.Producers = map[string]int{}
-	for _, name := range producers {
-		if r := rooms.Producers[name]; !r.Unlimited {
-			p.Calls.Producers[name] = max(0, int(r.Calls)-mine[name])
-		}
-	}
-	if !rooms.All.Unlimited {
-		p.Room = min(p.Room, max(0, int(rooms.All.Calls)-all))
-	}
-}
-
-// release makes the next n lines ready.
-func (b *simBatch) release(n int) {
-	q := b.queue
-	for range n {
-		l := b.Lines[b.next]
-		b.next++
-		q.ready = append(q.ready, &simLine{batch: b, number: l.Number, in: int64(l.Input), out: int64(l.Output)})
-	}
-	q.waiting -= n
-	b.back.Waiting -= int64(n)
-	b.back.Classes[0] -= int64(n)
-	b.back.Out += int64(n)
-}
-
-// expire ends the lines of batches whose deadline has passed.
-func (q *simQueue) expire(now time.Time) {
-	for _, b := range q.live {
-		if b.deadline.IsZero() || now.Before(b.deadline) {
-			continue
-		}
-		for _, l := range b.Lines[b.next:] {
-			b.back.Out++
-			b.ended(&simLine{batch: b, number: l.Number}, lineExpired, ladder.Answer{})
-		}
-		n := len(b.Lines) - b.next
-		q.waiting -= n
-		b.next = len(b.Lines)
-	}
-	q.live = slices.DeleteFunc(q.live, func(b *simBatch) bool { return b.next == len(b.Lines) })
+	l.batch.woke()
+	q.ready.push(l)
 }
 
 // dispatch gives ready lines to free slots.
 func (q *simQueue) dispatch() {
-	for len(q.free) > 0 && len(q.ready) > 0 {
-		f, l := q.free[0], q.ready[0]
-		q.free, q.ready = q.free[1:], q.ready[1:]
-		q.begin(f, l)
+	for q.free.len() > 0 && q.ready.len() > 0 {
+		q.begin(q.free.pop(), q.ready.pop())
 	}
-	if (q.waiting > 0 || q.wakeable) && len(q.ready) < (q.ahead()+1)/2 {
+	if (q.backlog.waiting > 0 || q.wakeable) && !q.ticking && q.ready.len() < (q.ahead()+1)/2 {
 		q.tick(0)
 	}
 }
@@ -260,27 +154,30 @@ func (q *simQueue) begin(f *fiber, l *simLine) {
 	}
 	if !b.deadline.IsZero() && !now.Before(b.deadline) {
 		b.ended(l, lineExpired, ladder.Answer{})
-		q.free = append(q.free, f)
+		q.free.push(f)
 		return
 	}
 	q.begun.begin(now)
-	f.line = l
-	f.run(func() { f.out = q.ladder.Attempt(context.Background(), q.request(l), journal{}) }, func() {
-		q.m.tally.held += q.m.clock.now.Sub(now)
-		f.line = nil
-		out := f.out
-		f.out = ladder.Outcome{}
-		out.Leaving.Done()
-		q.apply(l, out)
-		q.free = append(q.free, f)
-		q.dispatch()
-	})
+	f.line, f.began = l, now
+	f.resume()
+}
+
+// end is the end of an attempt.
+func (q *simQueue) end(f *fiber) {
+	l, out := f.line, f.out
+	q.m.tally.held += q.m.clock.now.Sub(f.began)
+	f.line, f.out = nil, ladder.Outcome{}
+	out.Leaving.Ride(nil) // the stores are here
+	out.Leaving.Done()
+	q.apply(l, out)
+	q.free.push(f)
+	q.dispatch()
 }
 
 // closed tells the queues that a breaker closed.
 func (m *machine) closed(breaker.Key) {
 	for _, q := range m.queues {
-		if len(q.asleep) > 0 {
+		if q.asleep.n > 0 {
 			q.wakeable = true
 			q.tick(0)
 		}

@@ -22,6 +22,7 @@ const (
 // probes.
 type tally struct {
 	run     *Run
+	running **fiber
 	batches []*batchTally
 	waits   []int32 // of lines, ms from the batch's coming to the line's end
 	ends    [3]int
@@ -34,12 +35,16 @@ type tally struct {
 	deferrals, retries, guessed, during                   int
 	held                                                  time.Duration
 	minutes                                               map[int64]*minuteTally
+	latest                                                *minuteTally // of them
+	latestAt                                              int64
 	stray                                                 map[string]int
 
 	changes  []change
 	outages  []*outageTally
+	byKey    map[breaker.Key][]*outageTally
 	admitted int // calls that passed an open breaker, which must be none
 	states   map[breakerAt]breaker.State
+	open     int // of them
 	keys     map[string]breaker.Key
 }
 
@@ -60,7 +65,7 @@ type change struct {
 }
 
 type batchTally struct {
-	batch    *simBatch
+	batch    *Batch
 	finished time.Time
 	ends     [3]int
 }
@@ -78,8 +83,8 @@ type outageTally struct {
 	usd       provider.USD
 }
 
-func newTally(r *Run) *tally {
-	t := &tally{run: r, rungs: map[string]int{}, reasons: map[string]int{}, minutes: map[int64]*minuteTally{}, stray: map[string]int{}, states: map[breakerAt]breaker.State{}, keys: map[string]breaker.Key{}}
+func newTally(r *Run, running **fiber) *tally {
+	t := &tally{run: r, running: running, rungs: map[string]int{}, reasons: map[string]int{}, minutes: map[int64]*minuteTally{}, stray: map[string]int{}, states: map[breakerAt]breaker.State{}, keys: map[string]breaker.Key{}, byKey: map[breaker.Key][]*outageTally{}}
 	for _, k := range r.Setup.Keys {
 		t.keys[k.Model] = k
 	}
@@ -87,7 +92,9 @@ func newTally(r *Run) *tally {
 		for _, o := range r.World.Outages() {
 			for _, k := range r.Setup.Keys {
 				if o.Model == k.Model {
-					t.outages = append(t.outages, &outageTally{Outage: o, model: k})
+					out := &outageTally{Outage: o, model: k}
+					t.outages = append(t.outages, out)
+					t.byKey[k] = append(t.byKey[k], out)
 				}
 			}
 		}
@@ -97,31 +104,40 @@ func newTally(r *Run) *tally {
 
 func (t *tally) strayQueue(name string) { t.stray[name]++ }
 
-func (t *tally) came(b *simBatch) {
+func (t *tally) came(b *Batch) {
 	t.batches = append(t.batches, &batchTally{batch: b})
 }
 
-// begin is told of a call that is sent. No call of a line may pass an open breaker.
+// begin is told of a call that is sent. No call of a line may pass an open breaker,
+// but for the probe of a parent through a model whose own cooldown is over, which
+// only the ticket tells: Called sees it.
 func (t *tally) begin(f *fiber, model string) {
-	if f.line == nil {
+	if f.line == nil || t.open == 0 {
 		return
 	}
 	k := t.keys[model]
-	for _, at := range [4]breakerAt{{everywhere, k}, {everywhere, k.Parent()}, {f.worker, k}, {f.worker, k.Parent()}} {
-		if t.states[at] == breaker.Open {
+	for _, place := range [2]int{everywhere, f.worker} {
+		switch breaker.Open {
+		case t.states[breakerAt{place, k.Parent()}]:
 			t.admitted++
 			return
+		case t.states[breakerAt{place, k}]:
+			f.throughOpen = true
 		}
 	}
 }
 
 func (t *tally) minute(at time.Time) *minuteTally {
 	n := at.Unix() / 60
+	if t.latest != nil && t.latestAt == n {
+		return t.latest
+	}
 	m := t.minutes[n]
 	if m == nil {
 		m = &minuteTally{}
 		t.minutes[n] = m
 	}
+	t.latest, t.latestAt = m, n
 	return m
 }
 
@@ -141,6 +157,12 @@ func (t *tally) Called(e ladder.CallEvent) {
 	t.calls++
 	m.Calls++
 	t.spent += e.Call.Cost
+	if f := *t.running; f != nil && f.throughOpen {
+		f.throughOpen = false
+		if e.Scope != breaker.ScopeParent {
+			t.admitted++
+		}
+	}
 	ok := e.Call.Kind == provider.OK
 	probe := e.Scope != ""
 	if probe {
@@ -160,8 +182,8 @@ func (t *tally) Called(e ladder.CallEvent) {
 		t.wastedUSD += e.Call.Cost
 	}
 	during := false
-	for _, o := range t.outages {
-		during = during || o.model == e.Key && !e.Call.StartedAt.Before(o.From) && e.Call.StartedAt.Before(o.To)
+	for _, o := range t.byKey[e.Key] {
+		during = during || !e.Call.StartedAt.Before(o.From) && e.Call.StartedAt.Before(o.To)
 		o.called(e, end, ok)
 	}
 	if during {
@@ -171,9 +193,6 @@ func (t *tally) Called(e ladder.CallEvent) {
 
 // called follows a call of the outage's model.
 func (o *outageTally) called(e ladder.CallEvent, end time.Time, ok bool) {
-	if o.model != e.Key {
-		return
-	}
 	began := e.Call.StartedAt
 	if wastes(e.Call.Kind) && !end.Before(o.From) && began.Before(o.To) {
 		o.wasted++
@@ -194,7 +213,12 @@ func (t *tally) deferred(reason string) {
 
 // changed follows a transition.
 func (t *tally) changed(place int, k breaker.Key, from, to breaker.State, at time.Time) {
-	t.states[breakerAt{place, k}] = to
+	if t.states[breakerAt{place, k}] == breaker.Open {
+		t.open--
+	}
+	if t.states[breakerAt{place, k}] = to; to == breaker.Open {
+		t.open++
+	}
 	if to == breaker.Open && from == breaker.Closed {
 		t.changes = append(t.changes, change{k, to, at})
 		for _, o := range t.outages {
