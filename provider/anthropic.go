@@ -115,12 +115,12 @@ func (a *Anthropic) Call(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, unsent(w, err)
 	}
 	x := &exchange{
-		idempotencyKey: r.IdempotencyKey, maxBody: a.maxResponse,
+		idempotencyKey: r.IdempotencyKey, key: key, maxBody: a.maxResponse,
 		watch: w, streamed: m.streamed, family: messagesFamily(),
 	}
 	answer, refusal := x.send(func(ctx context.Context) error {
 		var unread *http.Response // makes the SDK leave the body alone
-		return a.client.Post(ctx, "v1/messages", m.body, &unread, a.options(x, m, key)...)
+		return a.client.Post(ctx, "v1/messages", m.body, &unread, a.options(x, m)...)
 	})
 	if refusal != nil {
 		return Answer{}, refusal
@@ -134,10 +134,10 @@ func messagesFamily() family {
 }
 
 // options are those of one call.
-func (a *Anthropic) options(x *exchange, m messages, key string) []option.RequestOption {
+func (a *Anthropic) options(x *exchange, m messages) []option.RequestOption {
 	opts := []option.RequestOption{option.WithMiddleware(x.roundTrip)}
-	if key != "" {
-		opts = append(opts, option.WithAPIKey(key))
+	if x.key != "" {
+		opts = append(opts, option.WithAPIKey(x.key))
 	}
 	if m.sampling && !a.pinned {
 		opts = append(opts, option.WithHeader(versionHeader, samplingVersion))

@@ -32,8 +32,9 @@ type Request struct {
 type Answer struct {
 	StatusCode int
 	RequestID  string // the provider's, from its headers; may be ""
-	// Body is the provider's body, unchanged; of a stream, or where the provider
-	// has another shape, the chat completion that a plain call would have brought.
+	// Body is the provider's body, unchanged but for the API key, which no response
+	// keeps; of a stream, or where the provider has another shape, the chat
+	// completion that a plain call would have brought.
 	Body         json.RawMessage
 	Usage        Usage
 	FinishReason string // of the first choice, e.g. "stop", "length"

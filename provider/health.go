@@ -43,6 +43,7 @@ func askHealth(ctx context.Context, timeout time.Duration, ask func(context.Cont
 	if h.response == nil {
 		return 0, (&exchange{watch: w}).notAnswered(err)
 	}
+	concealIn(h.response.Header, key)
 	if e := judgeHealth(h.response.StatusCode, h.response.Header, time.Now()); e != nil {
 		return 0, e
 	}

@@ -124,13 +124,13 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 	v := a.lessons.recall(about, p)
 	for learned := false; ; learned = true {
 		x := &exchange{
-			idempotencyKey: r.IdempotencyKey + v.suffix(), maxBody: a.maxResponse,
+			idempotencyKey: r.IdempotencyKey + v.suffix(), key: key, maxBody: a.maxResponse,
 			watch: w, streamed: v.streamed(), choices: p.choices(), family: familyOf(p),
 		}
 		if r.IdempotencyKey == "" {
 			x.idempotencyKey = ""
 		}
-		answer, refusal := a.exchange(x, key, endpointPath(r.Endpoint), p.encode(v))
+		answer, refusal := a.exchange(x, endpointPath(r.Endpoint), p.encode(v))
 		if refusal == nil {
 			if learned {
 				a.lessons.learn(about, v, p)
@@ -146,10 +146,10 @@ func (a *OpenAI) Call(ctx context.Context, r Request) (Answer, error) {
 }
 
 // exchange sends a body and reads what comes.
-func (a *OpenAI) exchange(x *exchange, key, path string, body []byte) (Answer, *Error) {
+func (a *OpenAI) exchange(x *exchange, path string, body []byte) (Answer, *Error) {
 	opts := []option.RequestOption{option.WithMiddleware(x.roundTrip)}
-	if key != "" {
-		opts = append(opts, option.WithAPIKey(key))
+	if x.key != "" {
+		opts = append(opts, option.WithAPIKey(x.key))
 	}
 	return x.send(func(ctx context.Context) error {
 		var unread *http.Response // makes the SDK leave the body alone

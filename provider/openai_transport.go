@@ -66,6 +66,7 @@ type family struct {
 // exchange is one request and its response, read to the end.
 type exchange struct {
 	idempotencyKey string
+	key            string // of the API; "" sends none
 	maxBody        int64
 	watch          *watch
 	streamed       bool // a stream is asked for
@@ -130,6 +131,7 @@ func (x *exchange) roundTrip(req *http.Request, next func(*http.Request) (*http.
 		x.body, x.err = x.read(res)
 	}
 	x.watch.hush()
+	x.conceal()
 	return &http.Response{
 		Status: res.Status, StatusCode: res.StatusCode, Header: res.Header,
 		Request: res.Request, Body: http.NoBody,
