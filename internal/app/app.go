@@ -330,8 +330,13 @@ func (a *App) bookOwed(ctx context.Context) {
 	}
 }
 
-// StopTime is how long a worker may take to stop: the calls in flight, then what
-// the queue takes to hand its tasks back. Whoever kills it must wait for longer.
+// leaveTime is what a process needs once its worker has stopped: for pages that are
+// held open, for what Redis has not heard (bookLimit), and for the last traces.
+const leaveTime = 15 * time.Second
+
+// StopTime is how long a worker may take to end: the calls in flight, then what the
+// queue takes to hand its tasks back, then the rest of its process. Whoever kills it
+// must wait for as long.
 func StopTime(cfg *config.Config) time.Duration {
-	return cfg.Worker.ShutdownTimeout + tasks.QueueGrace
+	return cfg.Worker.ShutdownTimeout + tasks.QueueGrace + leaveTime
 }

@@ -13,17 +13,11 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"nightshift/config"
+	"nightshift/internal/app"
 )
 
 // mounted is where the containers have the configuration.
 const mounted = "/etc/nightshift/nightshift.yaml"
-
-// handback is what the queue takes after worker.shutdown_timeout to hand its
-// tasks back, and grace what a process then needs to end.
-const (
-	handback = 10 * time.Second
-	grace    = 10 * time.Second
-)
 
 // compose checks docker-compose.yml against the configuration that it mounts
 // and against what a container of ours may do.
@@ -162,8 +156,7 @@ func fits(root string, s types.ServiceConfig) []string {
 	if s.Name == "dashboard" && strings.HasPrefix(cfg.Dashboard.Addr, "127.0.0.1:") && s.NetworkMode != "host" {
 		return []string{"dashboard: listens on loopback and is not in the host's network: nobody can reach it"}
 	}
-	need := cfg.Worker.ShutdownTimeout + handback + grace
-	if s.Name == "worker" && s.StopGracePeriod != nil && time.Duration(*s.StopGracePeriod) < need {
+	if need := app.StopTime(cfg); s.Name == "worker" && s.StopGracePeriod != nil && time.Duration(*s.StopGracePeriod) < need {
 		return []string{fmt.Sprintf("worker: is killed after %s, but shutting down takes up to %s", s.StopGracePeriod, need)}
 	}
 	return nil

@@ -37,7 +37,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/hours":      {by: []string{"config", "batch", "tasks", "internal/app", "cmd/worker", "cmd/enqueue"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
-	"internal/archtest":   {imports: []string{"config"}},
+	"internal/archtest":   {imports: []string{"internal/app", "config"}},
 	"internal/deploytest": {imports: []string{"internal/app", "config"}},
 }
 

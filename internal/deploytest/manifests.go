@@ -72,9 +72,6 @@ type external struct {
 	}
 }
 
-// leave is what a process needs to end after it stopped.
-const leave = 10 * time.Second
-
 // manifests checks the objects of a kustomization, as testdata/manifests prints
 // them, against the configuration among them.
 func manifests(list []byte) (problems []string) {
@@ -183,7 +180,7 @@ func fits(name string, p pod, cfg *config.Config, where string) (problems []stri
 			problems = append(problems, "is not asked for "+path+" where it listens, at "+addr)
 		}
 	}
-	if need := app.StopTime(cfg) + leave; name == "worker" && time.Duration(p.TerminationGracePeriodSeconds)*time.Second < need {
+	if need := app.StopTime(cfg); name == "worker" && time.Duration(p.TerminationGracePeriodSeconds)*time.Second < need {
 		problems = append(problems, fmt.Sprintf("is killed after %ds, but shutting down takes up to %s", p.TerminationGracePeriodSeconds, need))
 	}
 	slices.Sort(problems)
