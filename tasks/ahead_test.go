@@ -165,8 +165,10 @@ func TestAStopWhileTasksAreTakenGivesThemBack(t *testing.T) {
 	asked.Go(func() { r.wantNext(r.readAhead, "") })
 	<-held
 	stopped.Go(r.stop)
-	for !r.shut.Load() {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(20 * time.Second); !r.shut.Load(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not stop")
+		}
 	}
 	close(open)
 	asked.Wait()

@@ -29,7 +29,7 @@ func TestCase29_APauseStaysAPersons(t *testing.T) {
 	for range 2 {
 		w := r.worker(c, nil)
 		r.until(15*time.Second, "this worker is the keeper", w.Keeper().Leads)
-		time.Sleep(5 * tickEvery) // nothing tells of what a keeper does not do
+		r.lets(5 * tickEvery)
 		if err := w.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}

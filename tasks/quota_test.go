@@ -140,7 +140,7 @@ func TestALineIsWokenForAGuardOnce(t *testing.T) {
 	}, func(o *Options) { o.Guards = rooms })
 	attempts := func() int { _, n := r.seen.total(); return n }
 	r.until(20*time.Second, "it was woken", func() bool { return attempts() == 2 })
-	time.Sleep(3 * wakeEvery)
+	r.lets(3 * wakeEvery)
 	if n := attempts(); n != 2 {
 		t.Errorf("%d attempts", n)
 	}

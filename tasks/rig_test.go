@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,15 +35,16 @@ func TestMain(m *testing.M) {
 
 // rig is a real Redis with batches on it; workers run ladders of the test's own.
 type rig struct {
-	t     testing.TB
-	redis *redistest.Server
-	store *batch.Redis
-	seen  *counter
+	t      testing.TB
+	redis  *redistest.Server
+	store  *batch.Redis
+	seen   *counter
+	rounds *atomic.Int64 // of keepers
 }
 
 func newRig(t testing.TB, o batch.Options, args ...string) *rig {
 	s := redistest.Start(t, args...)
-	return &rig{t: t, redis: s, store: batch.NewRedis(s.Client(t), o), seen: newCounter()}
+	return &rig{t: t, redis: s, store: batch.NewRedis(s.Client(t), o), seen: newCounter(), rounds: new(atomic.Int64)}
 }
 
 // climb is a ladder of a test's own.
@@ -145,7 +147,7 @@ func (r *rig) options(c climb) Options {
 	return Options{
 		Queues:     []Queue{{Name: "q", Slots: 5, Retries: 2, Ladder: c, MaxCooldown: time.Minute}},
 		Lines:      r.store,
-		Backlog:    r.store,
+		Backlog:    counted{r.store, r.rounds},
 		Breakers:   &doors{open: map[string]bool{}},
 		QueueRedis: r.client(40), EnqueueRedis: r.client(3),
 		ShutdownTimeout: 5 * time.Second, Observer: silent{}, Logger: slog.New(slog.NewTextHandler(r.t.Output(), nil)),
@@ -232,6 +234,25 @@ func (r *rig) done(id string, limit time.Duration) batch.Status {
 		r.t.Fatalf("counts do not add up: %+v", s)
 	}
 	return s
+}
+
+// counted counts the rounds of keepers.
+type counted struct {
+	Backlog
+	rounds *atomic.Int64
+}
+
+func (c counted) Refresh(ctx context.Context, known map[string]batch.Backlog) ([]batch.Backlog, error) {
+	c.rounds.Add(1)
+	return c.Backlog.Refresh(ctx, known)
+}
+
+// lets waits while a keeper makes the rounds that it has time for in d, for those
+// who want to see that it does nothing in them.
+func (r *rig) lets(d time.Duration) {
+	r.t.Helper()
+	last := r.rounds.Load() + int64(d/tickEvery) + 1
+	r.until(time.Minute, "the keeper goes on", func() bool { return r.rounds.Load() > last })
 }
 
 func (r *rig) until(limit time.Duration, what string, ok func() bool) {

@@ -49,7 +49,7 @@ func TestAReleasedGuardWakesItsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until(20*time.Second, "four of them were let in", is(8, 6))
-	time.Sleep(2 * wakeEvery)
+	r.lets(2 * wakeEvery)
 	if !is(8, 6)() {
 		t.Error("lines were woken for nothing")
 	}

@@ -103,7 +103,10 @@ func TestAHiddenLimitIsFound(t *testing.T) {
 			for range workers {
 				l.start()
 			}
-			time.Sleep(2 * time.Second) // they all serve
+			l.until(60*time.Second, "they all serve", func() bool {
+				live, err := l.conn.Fleet.Workers(context.Background())
+				return err == nil && len(live) == workers
+			})
 			l.submit("b", lines)
 			l.until(20*time.Second, "it has begun", func() bool { return l.sim.Counts().Calls > 0 })
 			began := time.Now()

@@ -119,8 +119,10 @@ func (r *road) join(ctx context.Context, c Call) (answer func() (string, error))
 		defer close(done)
 		text, err = r.ask(ctx, c)
 	}()
-	for r.waiting() == before {
-		time.Sleep(50 * time.Microsecond)
+	for deadline := time.Now().Add(20 * time.Second); r.waiting() == before; time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			r.Fatal("the call does not wait")
+		}
 	}
 	return func() (string, error) { <-done; return text, err }
 }
