@@ -187,6 +187,7 @@ type server struct {
 
 // ProcessTask implements asynq.Handler.
 func (s server) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	makeRoom(s.ahead.slots)
 	id, _ := asynq.GetTaskID(ctx)
 	defer s.ahead.returned(id)
 	return s.handler.ProcessTask(ctx, task)
