@@ -165,20 +165,32 @@ func newFleet(t testing.TB, o fleetOptions, redisArgs ...string) *fleet {
 		f.redis = redistest.Start(t, redisArgs...)
 		o.redisURL = f.redis.URL()
 	}
-	f.file = filepath.Join(t.TempDir(), "nightshift.yaml")
-	text := fmt.Sprintf(fleetConfig, o.redisURL, f.up.URL, f.up.URL, o.rungs, o.output, o.cache, o.concurrency, o.retries, o.cooldown, o.maxCooldown)
-	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	f.connect(f.configure(fleetConfig, o.redisURL, f.up.URL, f.up.URL, o.rungs, o.output, o.cache, o.concurrency, o.retries, o.cooldown, o.maxCooldown))
+	return f
+}
+
+// configure writes the configuration for worker processes, and loads it.
+func (f *fleet) configure(format string, args ...any) *config.Config {
+	f.t.Helper()
+	f.file = filepath.Join(f.t.TempDir(), "nightshift.yaml")
+	if err := os.WriteFile(f.file, fmt.Appendf(nil, format, args...), 0o600); err != nil {
+		f.t.Fatal(err)
 	}
 	cfg, err := config.Load(f.file)
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
+	return cfg
+}
+
+// connect reaches the fleet's Redis as a command does.
+func (f *fleet) connect(cfg *config.Config) {
+	f.t.Helper()
+	var err error
 	if f.conn, err = Connect(context.Background(), cfg, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = f.conn.Close() })
-	return f
+	f.t.Cleanup(func() { _ = f.conn.Close() })
 }
 
 // start starts a worker process; it is killed at the end of the test.
@@ -212,12 +224,23 @@ func (f *fleet) end(cmd *exec.Cmd) {
 
 func (f *fleet) submit(id string, n int, change ...func(*batch.Description)) {
 	f.t.Helper()
+	d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: time.Now()}
+	for _, c := range change {
+		c(&d)
+	}
+	if err := f.conn.Batches.Submit(context.Background(), d, f.pack(id, n), batch.Submission{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// pack makes the content of a batch of n lines.
+func (f *fleet) pack(id string, n int) *batch.Packed {
+	f.t.Helper()
 	var content bytes.Buffer
 	for i := range n {
 		fmt.Fprintf(&content, `{"id":"c%d","prompt":"line %d"}`+"\n", i+1, i+1)
 	}
-	d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: time.Now()}
-	r, err := batch.OpenReader(bytes.NewReader(content.Bytes()), id)
+	r, err := batch.OpenReader(&content, id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -225,13 +248,8 @@ func (f *fleet) submit(id string, n int, change ...func(*batch.Description)) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	defer p.Close()
-	for _, c := range change {
-		c(&d)
-	}
-	if err := f.conn.Batches.Submit(context.Background(), d, p, batch.Submission{}); err != nil {
-		f.t.Fatal(err)
-	}
+	f.t.Cleanup(p.Close)
+	return p
 }
 
 func (f *fleet) status(id string) batch.Status {

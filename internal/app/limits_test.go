@@ -3,15 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"nightshift/batch"
-	"nightshift/config"
 	"nightshift/internal/redistest"
 	"nightshift/internal/sim"
 	"nightshift/limit"
@@ -51,19 +47,7 @@ func newLimited(t testing.TB, o limitedOptions, redisArgs ...string) *limited {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.sim.Close() })
-	l.file = filepath.Join(t.TempDir(), "nightshift.yaml")
-	text := fmt.Sprintf(limitedConfig, l.redis.URL(), l.sim.URL(), o.model, o.concurrency, o.guard)
-	if err := os.WriteFile(l.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(l.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.conn, err = Connect(context.Background(), cfg, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.conn.Close() })
+	l.connect(l.configure(limitedConfig, l.redis.URL(), l.sim.URL(), o.model, o.concurrency, o.guard))
 	return l
 }
 

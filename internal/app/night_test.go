@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"nightshift/batch"
-	"nightshift/config"
 	"nightshift/internal/redistest"
 	"nightshift/internal/sim"
 	"nightshift/tasks"
@@ -122,15 +119,8 @@ func newNight(t *testing.T) *night {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.sim.Close() })
-	n.file = filepath.Join(t.TempDir(), "nightshift.yaml")
-	text := fmt.Sprintf(nightConfig, n.redis.URL(), n.sim.URL(), n.sim.URL())
-	if err := os.WriteFile(n.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(n.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := n.configure(nightConfig, n.redis.URL(), n.sim.URL(), n.sim.URL())
+	var err error
 	if n.app, err = New(t.Context(), cfg, Options{Worker: true, Metrics: true, Version: "1.2.3", Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}

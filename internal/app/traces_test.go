@@ -101,17 +101,8 @@ func linked(s *otlp.Span, what string) string {
 // tracedSubmit submits one line as `enqueue batch` does.
 func (f *fleet) tracedSubmit(id string) {
 	f.t.Helper()
-	r, err := batch.OpenReader(strings.NewReader(`{"id":"c1","prompt":"line 1"}`), id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	p, err := batch.Pack(context.Background(), r)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer p.Close()
 	d := batch.Description{ID: id, Producer: "p", Queue: "q", CreatedAt: time.Now(), Total: 1, Again: true}
-	if err := f.conn.Submit(context.Background(), d, p, batch.Submission{}, slog.New(slog.DiscardHandler)); err != nil {
+	if err := f.conn.Submit(context.Background(), d, f.pack(id, 1), batch.Submission{}, slog.New(slog.DiscardHandler)); err != nil {
 		f.t.Fatal(err)
 	}
 }
