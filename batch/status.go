@@ -204,7 +204,7 @@ func (p statusParts) status(id string, now time.Time) (Status, error) {
 		Calls: m.int("calls"), Deferrals: m.int("deferrals"),
 		CostUSD: provider.USD(m.int("cost")), WastedUSD: provider.USD(m.int("wasted")),
 		CreatedAt: fromMS(m.int("created")), Deadline: timePtr(d.Deadline), FinishedAt: timePtr(fromMS(m.int("finished_at"))),
-		AnsweredBy: m.counts("by:"), EndedAs: m.counts("err:"), DeferredFor: m.counts("why:"), Forecast: d.Forecast, Allowance: d.Allowance, AllowedBy: d.AllowedBy,
+		AnsweredBy: m.counts("by:"), EndedAs: m.counts("err:"), PassedOver: m.int("passed"), DeferredFor: m.counts("why:"), Forecast: d.Forecast, Allowance: d.Allowance, AllowedBy: d.AllowedBy,
 		Notify: m.notified(d.Notify),
 	}
 	if d.Budget > 0 {

@@ -251,7 +251,10 @@ type Status struct {
 	// EndedAs is how many of the failed, expired and cancelled lines have each code;
 	// "-" stands for none. DeferredFor is how many deferrals had each reason. Both have
 	// names of a fixed set alone. They are for pages.
-	EndedAs     map[string]int64 `json:"-"`
+	EndedAs map[string]int64 `json:"-"`
+	// PassedOver is how many lines were no requests: they failed at the submission, as
+	// invalid_request, and cannot be retried.
+	PassedOver  int64            `json:"-"`
 	DeferredFor map[string]int64 `json:"-"`
 	// NotBefore is when its first line may begin; absent: at once.
 	NotBefore *time.Time `json:"not_before,omitempty"`

@@ -59,9 +59,9 @@ func (d *Dashboard) askRetry(ctx context.Context, r *http.Request) content {
 	v := newBatchPageView(st)
 	lines, what := v.Retry, "that failed or expired"
 	if code != "" {
-		lines, what = st.EndedAs[code], "that ended as "+words(code)
+		lines, what = retriable(st, code), "that ended as "+words(code)
 	}
-	if lines <= 0 || code != "" && !retriable(st, code) {
+	if lines == 0 {
 		return d.failed("batches", nil, message{Text: "No line of the batch is to be run again.", Back: "/batches/" + id, BackTo: id})
 	}
 	q := confirmView{

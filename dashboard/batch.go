@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"nightshift/batch"
+	"nightshift/provider"
 )
 
 const (
@@ -43,7 +44,7 @@ type errorGroup struct {
 	Code     string
 	Lines    int64
 	Examples []int64 // lines, of those that ended last
-	Retry    bool    // they can be run again
+	Retry    bool    // some of them can be run again
 }
 
 // batchPage shows everything of one batch.
@@ -103,19 +104,24 @@ func newBatchPageView(st batch.Status) batchPageView {
 		if n <= 0 {
 			continue
 		}
-		g := errorGroup{Code: code, Lines: n, Retry: retriable(st, code)}
-		if g.Retry {
-			v.Retry += n
-		}
+		again := retriable(st, code)
+		g := errorGroup{Code: code, Lines: n, Retry: again > 0}
+		v.Retry += again
 		v.Errors = append(v.Errors, g)
 	}
 	slices.SortFunc(v.Errors, func(a, b errorGroup) int { return cmp.Or(cmp.Compare(b.Lines, a.Lines), cmp.Compare(a.Code, b.Code)) })
 	return v
 }
 
-// retriable says whether lines that ended so can be run again.
-func retriable(st batch.Status, code string) bool {
-	return code != batch.CodeCancelled && code != "-" && st.State != batch.Cancelling && st.Cancelled == 0
+// retriable is how many of the lines that ended so can be run again.
+func retriable(st batch.Status, code string) int64 {
+	switch {
+	case code == batch.CodeCancelled, code == "-", st.State == batch.Cancelling, st.Cancelled > 0:
+		return 0
+	case code == string(provider.InvalidRequest):
+		return max(0, st.EndedAs[code]-st.PassedOver)
+	}
+	return max(0, st.EndedAs[code])
 }
 
 // shares are counts as shares of their sum, the largest first.

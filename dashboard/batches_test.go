@@ -52,6 +52,24 @@ func TestBatchThatWasCancelled(t *testing.T) {
 	}
 }
 
+// Lines that were passed over at the submission have no request to send: they are not
+// offered, beside those that a model refused, and never alone.
+func TestBatchWithLinesThatWereNoRequests(t *testing.T) {
+	b := setup(t, nil)
+	st := batch.Status{
+		ID: "c", State: batch.Done, Total: 9, Failed: 5, Succeeded: 4, PassedOver: 3, EndedAs: map[string]int64{"invalid_request": 5}, FinishedAt: &now,
+	}
+	b.batches.list = []batch.Status{st}
+	wantAll(t, text(b.get(t, "/batches/c").body), "invalid_request 5", "Run 2 lines again")
+	wantAll(t, text(b.get(t, "/batches/c/retry?code=invalid_request").body), "Run 2 lines of c again?")
+	st.PassedOver = 5
+	b.batches.list = []batch.Status{st}
+	if page := text(b.get(t, "/batches/c").body); strings.Contains(page, "again") {
+		t.Errorf("lines that were no requests can be retried: %s", page)
+	}
+	wantAll(t, text(b.get(t, "/batches/c/retry?code=invalid_request").body), "No line of the batch is to be run again.")
+}
+
 func TestTheFormLeadsToALine(t *testing.T) {
 	b := setup(t, nil)
 	b.fill()

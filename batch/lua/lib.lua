@@ -12,7 +12,8 @@
 --          wait), succeeded failed expired cancelled degraded cached calls
 --          deferrals cost wasted (nano-dollars), by:<model> (of succeeded, the
 --          lines that it answered), err:<code> (of failed expired cancelled, the
---          lines that ended so; without a code, as '-'), why:<reason> (of deferrals,
+--          lines that ended so; without a code, as '-'), passed (of failed, those that
+--          were passed over at the submission and are never retried), why:<reason> (of deferrals,
 --          what was waited for); of telling of the end notify_end (the
 --          finished_at that the others are about), notify_tries, notify_first and
 --          notify_next (ms; none: it is over), notify_told (ms), notify_error; retried

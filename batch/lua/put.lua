@@ -42,6 +42,7 @@ local function add(arg)
   end
   count('failed', (after - failed_at) / 2)
   count('err:invalid_request', (after - failed_at) / 2)
+  count('passed', (after - failed_at) / 2)
   return 1, after
 end
 
