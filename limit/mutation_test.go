@@ -193,9 +193,14 @@ func crowds() []move {
 
 func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
 	rdb := redistest.Client(t)
-	sims := append(simulations(), learning(), bursts(), toldLife())
-	lives := func(r *Redis) error {
-		for _, list := range sims {
+	short, long := [][]move{learning(), bursts(), toldLife()}, simulations()
+	random := make([][]move, 250)
+	for seed := range random {
+		random[seed] = genLives.Example(seed)
+	}
+	// The short ones first: they notice nearly all, and the simulations take long.
+	all := func(r *Redis) error {
+		for _, list := range short {
 			if err := replay(r, list); err != nil {
 				return err
 			}
@@ -203,14 +208,19 @@ func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
 		if err := runLives(r, crowds()); err != nil {
 			return err
 		}
-		for seed := range 250 {
-			if err := runLives(r, genLives.Example(seed)); err != nil {
+		for _, list := range random {
+			if err := runLives(r, list); err != nil {
+				return err
+			}
+		}
+		for _, list := range long {
+			if err := replay(r, list); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if err := lives(NewRedis(rdb, nil)); err != nil {
+	if err := all(NewRedis(rdb, nil)); err != nil {
 		t.Fatalf("the scripts as they are: %v", err)
 	}
 	whole := map[string]string{"pace": paceLua, "reserve": reserveLua, "settle": settleLua, "save": saveLua}
@@ -219,7 +229,7 @@ func TestEveryMutationOfTheScriptsIsNoticed(t *testing.T) {
 			if strings.Count(whole[m.file], m.old) != 1 {
 				t.Fatalf("%s.lua does not hold exactly one %q", m.file, m.old)
 			}
-			if err := lives(broken(rdb, whole, m)); err == nil {
+			if err := all(broken(rdb, whole, m)); err == nil {
 				t.Errorf("nobody noticed %q", m.broken)
 			}
 		})
