@@ -178,8 +178,8 @@ func (d *Dashboard) inner(ctx context.Context, page string) string {
 	}
 	out := capture{header: http.Header{}, status: http.StatusOK}
 	d.readers.ServeHTTP(&out, r)
-	if out.header.Get("Content-Type") != "text/html; charset=utf-8" {
-		return "" // a redirect, or an error
+	if out.header.Get("Content-Type") != "text/html; charset=utf-8" || out.header.Get("Location") != "" {
+		return "" // an error, or a redirect
 	}
 	return out.body.String()
 }

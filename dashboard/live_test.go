@@ -104,6 +104,16 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A path that leads elsewhere is no page: its stream sends the time alone.
+func TestLiveOfARedirect(t *testing.T) {
+	b := setup(t, withNight)
+	b.fill()
+	events, _ := b.stream(t, "/batches/summaries-2026-10-05?line=7")
+	if first := next(t, events); first.HTML != "" || first.At != "23:10:00" {
+		t.Errorf("the first event is %+v", first)
+	}
+}
+
 // However many look at a page, it is read once for all of them.
 func TestLiveIsReadOnceForAll(t *testing.T) {
 	b := setup(t, nil)
