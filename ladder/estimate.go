@@ -33,13 +33,8 @@ func SizeOfTokens(input, output int64) Size {
 	}}
 }
 
-// Estimate is about how many tokens a request takes as a rung sends it, before
-// it is sent; it is SizeOf(endpoint, body).Tokens.
-func Estimate(endpoint string, body json.RawMessage, r config.Rung, m config.Model) (input, output int64) {
-	return SizeOf(endpoint, body).Tokens(r, m)
-}
-
-// Tokens is about how many tokens the request takes as a rung sends it.
+// Tokens is about how many tokens the request takes as a rung sends it, before it is
+// sent.
 //
 // The input is counted as everywhere here: a token for four bytes of ASCII, for
 // two letters of another alphabet, for each ideograph; no tokenizer's count, and

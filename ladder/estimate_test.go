@@ -35,7 +35,7 @@ func TestEstimate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in, out := Estimate(provider.ChatCompletions, json.RawMessage(tt.body), tt.rung, tt.model)
+			in, out := SizeOf(provider.ChatCompletions, json.RawMessage(tt.body)).Tokens(tt.rung, tt.model)
 			if in != tt.in || out != tt.out {
 				t.Errorf("got %d in, %d out; want %d and %d", in, out, tt.in, tt.out)
 			}
@@ -64,7 +64,7 @@ func FuzzEstimate(f *testing.F) {
 		f.Add(s, 4096)
 	}
 	f.Fuzz(func(t *testing.T, body string, window int) {
-		in, out := Estimate(provider.ChatCompletions, json.RawMessage(body), config.Rung{}, config.Model{Context: window})
+		in, out := SizeOf(provider.ChatCompletions, json.RawMessage(body)).Tokens(config.Rung{}, config.Model{Context: window})
 		if in < 0 || in > maxEstimate || out < 1 || out > maxEstimate {
 			t.Fatalf("%d in, %d out of %q", in, out, body)
 		}
