@@ -40,6 +40,9 @@ type Reader struct {
 	// SkipInvalid makes of a line that is no request, or repeats an ID, one that
 	// has failed, where it would be an error of the file.
 	SkipInvalid bool
+	// Stop is asked before each read of the input, which its error ends. nil: it is
+	// read to its end, however long that takes.
+	Stop func() error
 
 	name   string
 	in     *bufio.Reader
@@ -55,8 +58,8 @@ type Reader struct {
 // OpenReader reads requests from r; name stands in errors. Gzip is known by its
 // first bytes, whatever the name.
 func OpenReader(r io.Reader, name string) (*Reader, error) {
-	in := bufio.NewReaderSize(r, 256<<10)
 	out := &Reader{name: name, schemas: schema.NewCache()}
+	in := bufio.NewReaderSize(&stoppable{r, out}, 256<<10)
 	magic, err := in.Peek(len(gzipMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -66,7 +69,8 @@ func OpenReader(r io.Reader, name string) (*Reader, error) {
 		if err != nil {
 			return nil, &LineError{File: name, Msg: "it is not a gzip file, or a torn one: " + err.Error()}
 		}
-		in = bufio.NewReaderSize(z, 256<<10)
+		// A small file can hold very much.
+		in = bufio.NewReaderSize(&stoppable{z, out}, 256<<10)
 	} else if strings.HasSuffix(name, ".gz") {
 		return nil, &LineError{File: name, Msg: "it is not a gzip file"}
 	}
@@ -75,6 +79,22 @@ func OpenReader(r io.Reader, name string) (*Reader, error) {
 	}
 	out.in = in
 	return out, nil
+}
+
+// stoppable is an input that its reader can be told to stop reading.
+type stoppable struct {
+	io.Reader
+	of *Reader
+}
+
+// Read implements io.Reader.
+func (s *stoppable) Read(p []byte) (int, error) {
+	if s.of.Stop != nil {
+		if err := s.of.Stop(); err != nil {
+			return 0, err
+		}
+	}
+	return s.Reader.Read(p)
 }
 
 // Next returns the next request and its raw bytes without the line's end, or

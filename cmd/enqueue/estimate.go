@@ -44,7 +44,7 @@ func (p *program) estimateFile(ctx context.Context, i intent, asJSON bool, file 
 	if err != nil {
 		return err
 	}
-	w, err := p.weigh(cfg, i, producer, "", file)
+	w, err := p.weigh(ctx, cfg, i, producer, "", file)
 	if err != nil {
 		return err
 	}

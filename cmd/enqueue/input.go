@@ -24,9 +24,9 @@ type input struct {
 }
 
 // openInput prepares FILE, or standard input for "-".
-func openInput(file string, stdin io.Reader) (*input, error) {
+func openInput(ctx context.Context, file string, stdin io.Reader) (*input, error) {
 	if file == "-" {
-		return spool(stdin, stdinName)
+		return spool(ctx, stdinName, func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil })
 	}
 	info, err := os.Stat(file)
 	if err != nil {
@@ -38,21 +38,25 @@ func openInput(file string, stdin io.Reader) (*input, error) {
 	if info.Mode().IsRegular() {
 		return &input{name: file, path: file}, nil
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("open requests: %w", err)
-	}
-	defer f.Close()
-	return spool(f, file)
+	return spool(ctx, file, func() (io.ReadCloser, error) { return os.Open(file) })
 }
 
-func spool(r io.Reader, name string) (*input, error) {
+// spool keeps what can be read only once. A terminal, or a pipe that nobody
+// writes to, keeps whoever opens or reads it waiting: that is done apart, so that
+// an interrupt does not wait too, and left behind when ctx ends.
+func spool(ctx context.Context, name string, open func() (io.ReadCloser, error)) (*input, error) {
 	f, err := os.CreateTemp("", "nightshift-*.jsonl")
 	if err != nil {
 		return nil, fmt.Errorf("keep %s: %w", name, err)
 	}
 	in := &input{name: name, path: f.Name(), spool: true}
-	_, err = io.Copy(f, r)
+	copied := make(chan error, 1)
+	go func() { copied <- copyFrom(f, open) }()
+	select {
+	case err = <-copied:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -63,14 +67,24 @@ func spool(r io.Reader, name string) (*input, error) {
 	return in, nil
 }
 
+func copyFrom(w io.Writer, open func() (io.ReadCloser, error)) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(w, r)
+	return err
+}
+
 func (in *input) close() {
 	if in.spool {
 		_ = os.Remove(in.path)
 	}
 }
 
-// each reads the requests once.
-func (in *input) each(read func(*batch.Reader) error) error {
+// each reads the requests once, or until ctx ends.
+func (in *input) each(ctx context.Context, read func(*batch.Reader) error) error {
 	f, err := os.Open(in.path)
 	if err != nil {
 		return fmt.Errorf("open requests: %w", err)
@@ -80,6 +94,7 @@ func (in *input) each(read func(*batch.Reader) error) error {
 	if err != nil {
 		return err
 	}
+	r.Stop = ctx.Err
 	in.models.named.Store(0)
 	in.models.unknown.Store(0)
 	r.Rung, r.Serves = in.models.rung, in.models.serves
@@ -87,8 +102,8 @@ func (in *input) each(read func(*batch.Reader) error) error {
 }
 
 // validate checks every line and returns what there is.
-func (in *input) validate() (sum batch.Summary, err error) {
-	err = in.each(func(src *batch.Reader) error {
+func (in *input) validate(ctx context.Context) (sum batch.Summary, err error) {
+	err = in.each(ctx, func(src *batch.Reader) error {
 		sum, err = batch.Validate(src)
 		return err
 	})
@@ -96,8 +111,8 @@ func (in *input) validate() (sum batch.Summary, err error) {
 }
 
 // weigh is validate that also weighs the lines.
-func (in *input) weigh(s *scale) (sum batch.Summary, err error) {
-	err = in.each(func(src *batch.Reader) error {
+func (in *input) weigh(ctx context.Context, s *scale) (sum batch.Summary, err error) {
+	err = in.each(ctx, func(src *batch.Reader) error {
 		src.Weigh = s.add
 		sum, err = batch.Validate(src)
 		return err
@@ -108,7 +123,7 @@ func (in *input) weigh(s *scale) (sum batch.Summary, err error) {
 // pack checks and weighs every line and keeps them for a submission. The caller
 // closes what is kept.
 func (in *input) pack(ctx context.Context, s *scale) (p *batch.Packed, err error) {
-	err = in.each(func(src *batch.Reader) error {
+	err = in.each(ctx, func(src *batch.Reader) error {
 		src.Weigh, src.Unweigh, src.SkipInvalid = s.add, s.remove, in.skipInvalid
 		p, err = batch.Pack(ctx, src)
 		return err

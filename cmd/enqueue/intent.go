@@ -25,13 +25,13 @@ type weighedFile struct {
 
 // weigh checks a file and weighs what it asks for. producer is the intent's,
 // checked; by is who grants an allowance.
-func (p *program) weigh(cfg *config.Config, i intent, producer, by, file string) (*weighedFile, error) {
-	return p.check(cfg, i, producer, by, file, (*input).weigh)
+func (p *program) weigh(ctx context.Context, cfg *config.Config, i intent, producer, by, file string) (*weighedFile, error) {
+	return p.check(ctx, cfg, i, producer, by, file, func(in *input, s *scale) (batch.Summary, error) { return in.weigh(ctx, s) })
 }
 
 // pack is weigh, and keeps the lines for a submission. The caller closes them.
 func (p *program) pack(ctx context.Context, cfg *config.Config, i intent, producer, by, file string) (w *weighedFile, content *batch.Packed, err error) {
-	w, err = p.check(cfg, i, producer, by, file, func(in *input, s *scale) (batch.Summary, error) {
+	w, err = p.check(ctx, cfg, i, producer, by, file, func(in *input, s *scale) (batch.Summary, error) {
 		if content, err = in.pack(ctx, s); err != nil {
 			return batch.Summary{}, err
 		}
@@ -40,7 +40,7 @@ func (p *program) pack(ctx context.Context, cfg *config.Config, i intent, produc
 	return w, content, err
 }
 
-func (p *program) check(cfg *config.Config, i intent, producer, by, file string, read func(*input, *scale) (batch.Summary, error)) (*weighedFile, error) {
+func (p *program) check(ctx context.Context, cfg *config.Config, i intent, producer, by, file string, read func(*input, *scale) (batch.Summary, error)) (*weighedFile, error) {
 	q, err := queueNamed(cfg, i.queue)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (p *program) check(cfg *config.Config, i intent, producer, by, file string,
 	if err := i.terms.check(now, cfg.Location()); err != nil {
 		return nil, err
 	}
-	in, err := openInput(file, p.In)
+	in, err := openInput(ctx, file, p.In)
 	if err != nil {
 		return nil, err
 	}

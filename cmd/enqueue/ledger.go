@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,9 +107,9 @@ type entry struct {
 }
 
 // newLedger reads the requests.
-func newLedger(in *input, lines int64) (*ledger, error) {
+func newLedger(ctx context.Context, in *input, lines int64) (*ledger, error) {
 	l := &ledger{lines: make(map[string]entry, lines)}
-	err := in.each(func(src *batch.Reader) error {
+	err := in.each(ctx, func(src *batch.Reader) error {
 		for {
 			line, _, err := src.Next()
 			if errors.Is(err, io.EOF) {

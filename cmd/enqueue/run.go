@@ -77,17 +77,17 @@ func (p *program) runFile(ctx context.Context, f runFlags, file string) error {
 // openFiles checks the input and reads what the output has already. It makes no
 // output before there is a Redis to work with.
 func (s *session) openFiles(ctx context.Context, f runFlags, file string, stage *stage) (err error) {
-	if s.in, err = openInput(file, s.p.In); err != nil {
+	if s.in, err = openInput(ctx, file, s.p.In); err != nil {
 		return err
 	}
 	s.in.models = newModels(stage.cfg, s.queue, f.ignoreModel || f.rehearse)
-	if s.sum, err = s.in.validate(); err != nil {
+	if s.sum, err = s.in.validate(ctx); err != nil {
 		err = s.in.models.badInput(err)
 	} else if _, absent := os.Stat(f.out); f.out != "-" && absent != nil {
 		err = s.p.reach(ctx, stage)
 	}
 	if err == nil {
-		err = s.openOutput(f)
+		err = s.openOutput(ctx, f)
 	}
 	if err != nil {
 		s.in.close()
@@ -124,8 +124,8 @@ func orEmbedded(err error) error {
 	return err
 }
 
-func (s *session) openOutput(f runFlags) (err error) {
-	if s.ledger, err = newLedger(s.in, s.sum.Lines); err != nil {
+func (s *session) openOutput(ctx context.Context, f runFlags) (err error) {
+	if s.ledger, err = newLedger(ctx, s.in, s.sum.Lines); err != nil {
 		return err
 	}
 	if s.out, err = openOutput(f.out, s.p.Out); err != nil {

@@ -125,7 +125,7 @@ func (s *session) resume(ctx context.Context, id string) error {
 
 // submit makes a batch of the lines that have no result.
 func (s *session) submit(ctx context.Context, id string) error {
-	return s.in.each(func(src *batch.Reader) error {
+	return s.in.each(ctx, func(src *batch.Reader) error {
 		src.Keep = s.ledger.lacks
 		content, err := batch.Pack(ctx, src)
 		if err != nil {
