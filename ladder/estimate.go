@@ -28,9 +28,13 @@ func SizeOf(endpoint string, body json.RawMessage) Size { return Size{measure(en
 // SizeOfTokens is the size of a chat of which nothing but the tokens is known, as
 // in a call log: those that it holds, and those that its answer may have.
 func SizeOfTokens(input, output int64) Size {
-	return Size{&size{
-		endpoint: provider.ChatCompletions, messages: []int{int(min(max(input, 0), maxEstimate))}, answer: int(max(output, 1)), n: 1,
-	}}
+	var s struct { // one piece of memory
+		size
+		message [1]int
+	}
+	s.message[0] = int(min(max(input, 0), maxEstimate))
+	s.size = size{endpoint: provider.ChatCompletions, messages: s.message[:], answer: int(max(output, 1)), n: 1}
+	return Size{&s.size}
 }
 
 // Tokens is about how many tokens the request takes as a rung sends it, before it is

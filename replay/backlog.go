@@ -77,7 +77,6 @@ func (p *simProducer) rest(now time.Time) batch.Backlog {
 type backlog struct {
 	producers []*simProducer
 	byName    map[string]*simProducer
-	batches   int // live
 	waiting   int // lines
 	expires   time.Time
 }
@@ -93,7 +92,6 @@ func (g *backlog) add(b *simBatch) {
 	}
 	b.producer = p
 	p.live = append(p.live, b)
-	g.batches++
 	g.waiting += len(b.Lines)
 	if g.expires.IsZero() || !b.deadline.IsZero() && b.deadline.Before(g.expires) {
 		g.expires = b.deadline
@@ -102,12 +100,10 @@ func (g *backlog) add(b *simBatch) {
 
 // drop forgets the batches that are wholly released.
 func (g *backlog) drop() {
-	g.batches = 0
 	for _, p := range g.producers {
 		if slices.ContainsFunc(p.live, func(b *simBatch) bool { return b.waiting() == 0 }) {
 			p.live = slices.DeleteFunc(p.live, func(b *simBatch) bool { return b.waiting() == 0 })
 		}
-		g.batches += len(p.live)
 	}
 }
 
@@ -182,40 +178,79 @@ func (p *simProducer) full(k batch.Picking) bool {
 	return bounded && n <= 0 || p.deferred > 0 && p.deferred >= k.Deferred
 }
 
-// pick says how many lines to release of which batches, in order. Where only one
-// batch waits, or none may, it is plain; that is nearly always.
+// pick says how many lines to release of which batches, in order. Where none may
+// be, or the batches of one producer wait in the order in which they came, it is
+// plain; that is nearly always.
 func (g *backlog) pick(k batch.Picking) func(func(*simBatch, int) bool) {
 	return func(yield func(*simBatch, int) bool) {
-		var only *simBatch
-		all := true // that wait are full
+		var only *simProducer
+		producers, full := 0, true // all of them
 		for _, p := range g.producers {
 			if len(p.live) > 0 {
-				only = p.live[0]
-				all = all && p.full(k)
+				only, full = p, full && p.full(k)
+				producers++
 			}
 		}
 		switch {
-		case all:
-		case g.batches == 1:
-			if n := only.most(k); n > 0 {
-				yield(only, n)
-			}
+		case full:
+		case producers == 1 && only.inOrder(k):
+			only.take(k, yield)
 		default:
 			g.pickMany(k, yield)
 		}
 	}
 }
 
-// most is how many lines may be released of a batch that no other stands beside.
-func (b *simBatch) most(k batch.Picking) int {
-	n := min(b.waiting(), k.Room)
-	if calls, bounded := k.Calls.Producers[b.Producer]; bounded {
-		n = min(n, calls)
+// inOrder says that the batches are released in the order in which they came,
+// where no other producer has any: they are of one priority, none is due before
+// an earlier one, and none so late that others go first.
+func (p *simProducer) inOrder(k batch.Picking) bool {
+	ahead := 0
+	for i, b := range p.foremost() {
+		if i > 0 && !p.live[i-1].before(b) {
+			return false
+		}
+		waiting := b.waiting()
+		if calls, bounded := k.Calls.Producers[p.name]; bounded {
+			waiting = min(waiting, calls)
+		}
+		ahead += waiting + b.out
+		if !b.deadline.IsZero() && k.Rate > 0 && float64(ahead)/k.Rate > b.deadline.Sub(k.Now).Seconds() {
+			return false
+		}
 	}
-	if b.producer.deferred > 0 {
-		n = min(n, k.Deferred-b.producer.deferred)
+	return true
+}
+
+// before says that a batch of the same producer goes before another.
+func (b *simBatch) before(c *simBatch) bool {
+	switch {
+	case b.Priority != c.Priority, b.deadline.IsZero() != c.deadline.IsZero():
+		return false
+	case !b.deadline.Equal(c.deadline):
+		return b.deadline.Before(c.deadline)
+	case !b.At.Equal(c.At):
+		return b.At.Before(c.At)
 	}
-	return max(n, 0)
+	return b.ID < c.ID
+}
+
+// take releases the batches in their order.
+func (p *simProducer) take(k batch.Picking, yield func(*simBatch, int) bool) {
+	most := k.Room
+	if calls, bounded := k.Calls.Producers[p.name]; bounded {
+		most = min(most, calls)
+	}
+	if p.deferred > 0 {
+		most = min(most, k.Deferred-p.deferred)
+	}
+	for _, b := range p.foremost() {
+		n := min(b.waiting(), most)
+		if n <= 0 || !yield(b, n) {
+			return
+		}
+		most -= n
+	}
 }
 
 // pickMany asks package batch.

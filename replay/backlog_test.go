@@ -24,7 +24,7 @@ func TestPickIsThatOfTheKeeper(t *testing.T) {
 		q := &simQueue{name: "q"}
 		for i := range rapid.IntRange(1, 3).Draw(t, "producers") {
 			name := fmt.Sprint("p", i)
-			for j := range rapid.IntRange(0, 2).Draw(t, "batches") {
+			for j := range rapid.IntRange(0, 3).Draw(t, "batches") {
 				b := &simBatch{Batch: &Batch{ID: fmt.Sprint(name, j), Producer: name, At: now.Add(-time.Minute), Lines: make([]Line, rapid.IntRange(1, 20).Draw(t, "lines"))}, queue: q}
 				if rapid.Bool().Draw(t, "due") {
 					b.deadline = now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "deadline")) * time.Second)
