@@ -90,11 +90,11 @@ func (a *attempt) order() (order []int) {
 }
 
 // start is the first rung.
-func (a *attempt) start() int { return startOf(a.r, len(a.l.rungs)) }
+func (a *attempt) start() int { return startOf(&a.r, len(a.l.rungs)) }
 
 // startOf is the rung that a line starts at. One that the ladder has not,
 // because it was changed since the line was submitted, is the first.
-func startOf(r Request, rungs int) int {
+func startOf(r *Request, rungs int) int {
 	if r.Rung < 0 || r.Rung >= rungs {
 		return 0
 	}

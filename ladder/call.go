@@ -83,7 +83,7 @@ func (a *attempt) request(r *rung, t breaker.Ticket) (req provider.Request, cut 
 		Endpoint: a.r.Endpoint, Model: r.model.Name, Body: a.r.Body, Set: r.Set, Drop: r.Drop,
 		IdempotencyKey: a.idempotencyKey(r, variant{}),
 		Timeout:        a.timeout(r),
-		FirstToken:     silence(r.model), Idle: cmp.Or(max(r.model.Idle, 0), fallbackSilence),
+		FirstToken:     silence(&r.model), Idle: cmp.Or(max(r.model.Idle, 0), fallbackSilence),
 	}
 	if t.Lease > 0 { // a probe that has not begun to answer by then is lost
 		req.FirstToken = min(req.FirstToken, t.Lease-leaseMargin(t))
@@ -110,7 +110,7 @@ const (
 
 // silence is how long a model may take to its first token, and in all for a
 // call that is not streamed, such as a probe.
-func silence(m config.Model) time.Duration { return cmp.Or(max(m.FirstToken, 0), fallbackSilence) }
+func silence(m *config.Model) time.Duration { return cmp.Or(max(m.FirstToken, 0), fallbackSilence) }
 
 // idempotencyKey names a call so that a redelivery after a crash repeats it: by
 // the line and how many calls of it to this model are on record. A call that we

@@ -49,14 +49,14 @@ func SizeOfTokens(input, output int64) Size {
 // embeddings have no output. So it is rather too much than too little, and what is
 // reserved by it is corrected by the usage that comes back.
 func (z Size) Tokens(r config.Rung, m config.Model) (input, output int64) {
-	return z.size.estimate(r, m)
+	return z.size.estimate(&r, &m)
 }
 
 // TooLarge says that the request is clearly too large for a model's context as
 // a rung sends it, so that an attempt passes the rung over.
-func (z Size) TooLarge(r config.Rung, m config.Model) bool { return z.size.tooLarge(r, m) }
+func (z Size) TooLarge(r config.Rung, m config.Model) bool { return z.size.tooLarge(&r, &m) }
 
-func (s *size) estimate(r config.Rung, m config.Model) (input, output int64) {
+func (s *size) estimate(r *config.Rung, m *config.Model) (input, output int64) {
 	input = int64(s.prompt())
 	if s.endpoint == provider.Embeddings {
 		return min(input, maxEstimate), 0
@@ -73,7 +73,7 @@ func (s *size) estimate(r config.Rung, m config.Model) (input, output int64) {
 }
 
 // choices is how many answers a rung asks for at once.
-func (s *size) choices(r config.Rung) int {
+func (s *size) choices(r *config.Rung) int {
 	n := s.n
 	if v, ok := r.Set["n"]; ok {
 		text, _ := json.Marshal(v)

@@ -66,7 +66,7 @@ func (a *attempt) entry(r *rung) Entry {
 	if a.turn.ticket == "" {
 		a.turn.ticket = rand.Text()
 	}
-	input, output := a.size().estimate(r.Rung, r.model)
+	input, output := a.size().estimate(&r.Rung, &r.model)
 	return Entry{
 		Key: r.key, NoProbe: a.r.NoProbe, Waiting: a.turn.waiting(),
 		Ask: limit.Ask{

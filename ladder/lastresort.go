@@ -64,7 +64,7 @@ func (l *LastResort) Answer(r Request) (Answer, bool) {
 		return Answer{}, false
 	}
 	m := matcher{endpoint: r.Endpoint, body: r.Body}
-	for i := startOf(r, len(l.rungs)); i < len(l.rungs); i++ {
+	for i := startOf(&r, len(l.rungs)); i < len(l.rungs); i++ {
 		text := m.preset(&l.rungs[i])
 		if text == nil || slices.Contains(r.Progress.RuledOut, i) {
 			continue

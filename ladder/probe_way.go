@@ -33,7 +33,7 @@ type way struct {
 // newWay is what the model's configuration names, else the short prompt.
 func newWay(m config.Model, c Caller) (way, error) {
 	w := way{caller: c, price: m.Price, path: m.Probe.Get}
-	w.request = provider.Request{Endpoint: provider.ChatCompletions, Model: m.Name, Body: probeBody, Timeout: silence(m)}
+	w.request = provider.Request{Endpoint: provider.ChatCompletions, Model: m.Name, Body: probeBody, Timeout: silence(&m)}
 	if w.path != "" {
 		w.price = nil // no call
 		var can bool

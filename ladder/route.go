@@ -137,7 +137,7 @@ func (l *Ladder) weights(goal string) config.Weights {
 // condition of time change places, among themselves; a line that names a model
 // begins with it.
 func (l *Ladder) route(r Request, now time.Time) (order []int, first int) {
-	start := startOf(r, len(l.rungs))
+	start := startOf(&r, len(l.rungs))
 	n := len(l.rungs) - start
 	order = make([]int, 0, 2*n)
 	places, all := order[n:n], make([]candidate, 0, n)

@@ -140,9 +140,9 @@ func limits(endpoint string) []string {
 }
 
 // answerTokens is how long the answer may become by the request, as a rung sends it.
-func (a *attempt) answerTokens(r *rung) int { return a.size().answerTokens(r.Rung) }
+func (a *attempt) answerTokens(r *rung) int { return a.size().answerTokens(&r.Rung) }
 
-func (s *size) answerTokens(r config.Rung) int {
+func (s *size) answerTokens(r *config.Rung) int {
 	if len(r.Set) == 0 {
 		return s.answer
 	}
@@ -186,9 +186,9 @@ func (a *attempt) size() *size {
 // tooLarge says that a request is clearly too large for a rung's context: with a
 // fifth less than our count of the prompt, and the answer that it asks for. In
 // doubt the provider decides; a refusal of that kind costs nothing.
-func (a *attempt) tooLarge(r *rung) bool { return a.size().tooLarge(r.Rung, r.model) }
+func (a *attempt) tooLarge(r *rung) bool { return a.size().tooLarge(&r.Rung, &r.model) }
 
-func (s *size) tooLarge(r config.Rung, m config.Model) bool {
+func (s *size) tooLarge(r *config.Rung, m *config.Model) bool {
 	return r.Model != "" && m.Context > 0 && s.window()*4/5+s.answerTokens(r) > m.Context
 }
 
