@@ -35,14 +35,24 @@ type modelHistory struct {
 	whole   minute  // all of it
 	output  int64   // tokens of all answers
 	calls   []mark  // for outages
+	out     []outMinute
+}
+
+// outMinute is what calls came to in an outage. They do not count in their minutes:
+// an outage is rarely as long as some.
+type outMinute struct {
+	Outage
+	minute
 }
 
 // mark is a call that says whether the model is up.
 type mark struct {
-	at  time.Time
-	end time.Time
-	bad bool
+	at   time.Time
+	end  time.Time
+	kind provider.Kind
 }
+
+func (m *mark) bad() bool { return m.kind != provider.OK }
 
 // minute is what calls to a model came to in one.
 type minute struct {
@@ -82,7 +92,7 @@ func (h *history) note(r *Record) {
 		m.output += r.Output
 	}
 	if r.Kind == provider.OK || wastes(r.Kind) {
-		m.calls = append(m.calls, mark{r.Time, r.end(), r.Kind != provider.OK})
+		m.calls = append(m.calls, mark{r.Time, r.end(), r.Kind})
 	}
 }
 
@@ -119,17 +129,52 @@ func (m *minute) of(kind provider.Kind) *kindOf {
 func (h *history) finish() {
 	for _, name := range slices.Sorted(maps.Keys(h.models)) {
 		m := h.models[name]
+		found := m.findOutages()
+		h.outages = append(h.outages, found...)
+		m.part(found)
 		m.order = slices.Sorted(maps.Keys(m.minutes))
-		h.outages = append(h.outages, m.findOutages()...)
 		m.calls = nil
 	}
 }
 
+// part takes the calls of outages out of their minutes.
+func (m *modelHistory) part(found []Outage) {
+	for _, o := range found {
+		m.out = append(m.out, outMinute{Outage: o})
+	}
+	for _, c := range m.calls {
+		o := m.outage(c.at)
+		if o == nil {
+			continue
+		}
+		n := c.at.Unix() / 60
+		k := m.minutes[n].of(c.kind)
+		o.note(&Record{Kind: c.kind, LatencyMS: c.end.Sub(c.at).Milliseconds(), RetryAfterMS: k.retryMS}, minuteSamples)
+		k.n--
+		if m.minutes[n].n--; m.minutes[n].n == 0 && len(m.minutes) > 1 {
+			delete(m.minutes, n)
+		}
+	}
+}
+
+// outage is the one at a time; nil: there is none.
+func (m *modelHistory) outage(at time.Time) *outMinute {
+	i, _ := slices.BinarySearchFunc(m.out, at, func(o outMinute, at time.Time) int { return o.To.Compare(at) })
+	for ; i < len(m.out); i++ {
+		if o := &m.out[i]; at.Before(o.From) {
+			break
+		} else if at.Before(o.To) || at.Equal(o.From) {
+			return o
+		}
+	}
+	return nil
+}
+
 // findOutages looks for times from a failure to the next run of answers in which
-// most calls failed. Two answers in a row end one; what is flaky is none.
+// most calls failed, by when the calls were sent. Two answers in a row end one; what is flaky is none.
 func (m *modelHistory) findOutages() (all []Outage) {
-	slices.SortStableFunc(m.calls, func(a, b mark) int { return a.end.Compare(b.end) })
-	var from, lastBad time.Time
+	slices.SortStableFunc(m.calls, func(a, b mark) int { return a.at.Compare(b.at) })
+	var from, lastBad, firstGood time.Time
 	bad, good, row := 0, 0, 0
 	end := func(to time.Time) {
 		if bad >= leastOutage && bad >= 2*good {
@@ -139,7 +184,7 @@ func (m *modelHistory) findOutages() (all []Outage) {
 	}
 	for _, c := range m.calls {
 		switch {
-		case c.bad:
+		case c.bad():
 			if bad == 0 {
 				from = c.at
 			}
@@ -147,11 +192,14 @@ func (m *modelHistory) findOutages() (all []Outage) {
 			row = 0
 			lastBad = c.end
 		case bad > 0:
+			if row == 0 {
+				firstGood = c.at
+			}
 			row++
 			good++
 			if row == 2 {
 				good -= 2
-				end(c.at)
+				end(later(from, firstGood))
 			}
 		}
 	}
@@ -215,6 +263,9 @@ func (w *loggedWorld) outcome(model string, at time.Time, d draw, c callSize) ou
 		return outcome{kind: provider.OK, latency: 2 * time.Second, size: c, guessed: true}
 	}
 	mi, n, guessed := m.minute(at)
+	if out := m.outage(at); out != nil && !w.perfect {
+		mi, n, guessed = &out.minute, -1, false
+	}
 	o := outcome{size: c, guessed: guessed}
 	k := w.pick(mi, model, n, d.next())
 	if w.perfect && (wastes(k.kind) || k.kind == provider.OK) {
