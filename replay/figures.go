@@ -41,6 +41,12 @@ type Figures struct {
 	WaitMean float64 `json:"wait_mean_s"`
 	HeldMean float64 `json:"held_mean_s"` // that a line held a slot, all its attempts
 
+	// CameInOutage are lines that came while a model was out, and FirstMean is how long the
+	// first attempts that began then held a slot, a line of these: what each of them would
+	// have waited if it had been answered, refused or given up at once.
+	CameInOutage int     `json:"came_in_outages"`
+	FirstMean    float64 `json:"first_attempt_in_outage_s"`
+
 	Outages    []OutageFigures `json:"outages"`
 	FalseTrips int             `json:"false_trips"`
 	Detect     *float64        `json:"detect_mean_s"`  // over the outages that were seen; null: none was
@@ -111,6 +117,7 @@ func (t *tally) figures(m *machine) *Figures {
 	for n, minute := range t.minutes {
 		f.minutes[n] = *minute // calls in flight end, and are counted there, when the machine stops
 	}
+	f.CameInOutage, f.FirstMean = t.cameInOutage, round3(t.firstHeld.Seconds()/float64(max(t.cameInOutage, 1)))
 	f.waits(t.waits)
 	f.outages(t)
 	for _, b := range t.batches {

@@ -102,6 +102,8 @@ type fiber struct {
 	resume func()
 	line   *simLine // whose attempt it runs; nil: none
 	began  time.Time
+	// firstInOutage says that the attempt is its line's first, and began in an outage.
+	firstInOutage bool
 	// throughOpen says that its call passes an open breaker.
 	throughOpen bool
 	worker      int

@@ -143,6 +143,7 @@ func (r *Report) Rows() []Row {
 		real("wait of a line, p50 s", "%.1f", func(f *Figures) float64 { return f.WaitP50 }),
 		real("wait of a line, p95 s", "%.1f", func(f *Figures) float64 { return f.WaitP95 }),
 		real("a line held a slot, mean s", "%.1f", func(f *Figures) float64 { return f.HeldMean }),
+		real("of a line that came in an outage, its first attempt, s", "%.1f", func(f *Figures) float64 { return f.FirstMean }),
 		r.row("last batch finished after, s (ideal)", func(f *Figures) (string, float64) { return f.lastBatch() }),
 		r.row("degraded", func(f *Figures) (string, float64) {
 			return fmt.Sprintf("%.1f%%", 100*f.Degraded), 100 * f.Degraded

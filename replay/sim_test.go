@@ -112,8 +112,28 @@ func TestIncidentOf11Minutes(t *testing.T) {
 	if none.Wasted <= 2*ours.Wasted || none.HeldMean <= 2*ours.HeldMean || none.Failed == 0 {
 		t.Errorf("without a breaker %d calls are wasted, a line holds its slot %.1f s, %d fail; ours %d and %.1f s", none.Wasted, none.HeldMean, none.Failed, ours.Wasted, ours.HeldMean)
 	}
+	// The public account: 2,140 of 4,200 requests reach the provider, and a request in
+	// the outage is held for 1.2 s with a breaker.
+	reached := ours.Lines - ours.CameInOutage + ours.Wasted
+	if ours.CameInOutage != 2100 || reached < 2100 || reached > 2160 || ours.FirstMean > 1.2 {
+		t.Errorf("%d lines came in the outage; %d requests reach the provider at once; held for %.1f s", ours.CameInOutage, reached, ours.FirstMean)
+	}
 	if len(all) != 7 {
 		t.Errorf("%d policies", len(all))
+	}
+}
+
+// TestIncidentWithoutSlots: where every caller has a thread, the first calls of all that
+// come in the outage hang for their 60 s without a breaker, as the public account has it.
+func TestIncidentWithoutSlots(t *testing.T) {
+	t.Parallel()
+	all := answered(t, scenario(t, "incident-unbounded", 1), "none", Ours)
+	if none := all["none"]; none.FirstMean < 58 || none.FirstMean > 64 || none.WastedUSD*2 < none.Spent {
+		t.Errorf("without a breaker a request hangs for %.1f s; %v of %v USD are wasted", none.FirstMean, none.WastedUSD, none.Spent)
+	}
+	// All that come before the first one has hung for 60 s hang too.
+	if ours := all[Ours]; ours.FirstMean > 6.5 || ours.Wasted > 240 || ours.Answered != ours.Lines || !ours.Bound.Holds {
+		t.Errorf("with ours for %.1f s; %d calls are wasted, %d lines answered", ours.FirstMean, ours.Wasted, ours.Answered)
 	}
 }
 

@@ -19,7 +19,7 @@ type simLine struct {
 	wake     int // counts its waits, so that an event knows whether it still means this one
 	open     []string
 	isAsleep bool
-	first    time.Time // when its first attempt began
+	begun    bool // its first attempt
 
 	before, after *simLine // among those that sleep
 }

@@ -65,7 +65,7 @@ func (q *simQueue) take(index int, b *Batch) {
 	if s.deadline.IsZero() && q.deadline > 0 {
 		s.deadline = b.At.Add(q.deadline)
 	}
-	q.m.tally.came(b)
+	q.m.tally.came(b, q.m.clock.now)
 	q.backlog.add(s)
 	q.tick(0)
 }
@@ -149,9 +149,6 @@ func (q *simQueue) dispatch() {
 func (q *simQueue) begin(f *fiber, l *simLine) {
 	now := q.m.clock.now
 	b := l.batch
-	if l.first.IsZero() {
-		l.first = now
-	}
 	if !b.deadline.IsZero() && !now.Before(b.deadline) {
 		b.ended(l, lineExpired, ladder.Answer{})
 		q.free.push(f)
@@ -159,13 +156,15 @@ func (q *simQueue) begin(f *fiber, l *simLine) {
 	}
 	q.begun.begin(now)
 	f.line, f.began = l, now
+	f.firstInOutage = !l.begun && q.m.tally.isOut(now)
+	l.begun = true
 	f.resume()
 }
 
 // end is the end of an attempt.
 func (q *simQueue) end(f *fiber) {
 	l, out := f.line, f.out
-	q.m.tally.held += q.m.clock.now.Sub(f.began)
+	q.m.tally.attempted(f, q.m.clock.now.Sub(f.began))
 	f.line, f.out = nil, ladder.Outcome{}
 	out.Leaving.Ride(nil) // the stores are here
 	out.Leaving.Done()

@@ -34,6 +34,10 @@ type tally struct {
 	spent, wastedUSD                                      provider.USD
 	deferrals, retries, guessed, during                   int
 	held                                                  time.Duration
+	firstHeld                                             time.Duration // by first attempts that began in outages
+	cameInOutage                                          int           // lines
+	outTill                                               time.Time     // the last end of the outages that have begun
+	begunOutages                                          int
 	minutes                                               map[int64]*minuteTally
 	latest                                                *minuteTally // of them
 	latestAt                                              int64
@@ -104,7 +108,10 @@ func newTally(r *Run, running **fiber) *tally {
 
 func (t *tally) strayQueue(name string) { t.stray[name]++ }
 
-func (t *tally) came(b *Batch) {
+func (t *tally) came(b *Batch, now time.Time) {
+	if t.isOut(now) {
+		t.cameInOutage += len(b.Lines)
+	}
 	t.batches = append(t.batches, &batchTally{batch: b})
 }
 
@@ -205,6 +212,30 @@ func (o *outageTally) called(e ladder.CallEvent, end time.Time, ok bool) {
 
 // Avoided implements ladder.Observer.
 func (t *tally) Avoided(breaker.Key) { t.avoided++ }
+
+// attempted counts an attempt.
+func (t *tally) attempted(f *fiber, took time.Duration) {
+	t.held += took
+	if f.firstInOutage {
+		t.firstHeld += took
+	}
+}
+
+// isOut says whether a model is out. Time must not go back from one question to the next.
+func (t *tally) isOut(now time.Time) bool {
+	for t.begunOutages < len(t.outages) && !t.outages[t.begunOutages].From.After(now) {
+		t.outTill = later(t.outTill, t.outages[t.begunOutages].To)
+		t.begunOutages++
+	}
+	return now.Before(t.outTill)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
 
 func (t *tally) deferred(reason string) {
 	t.deferrals++
