@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // leastUSD is the smallest limit that means something: a nano-dollar, the unit in
@@ -46,6 +49,9 @@ func (c *checker) producer(p path, name string) {
 	}
 }
 
+// maxProducer bounds the name of a producer, in bytes: it stands in tables.
+const maxProducer = 128
+
 // ReservedProducer says why a name cannot be that of a producer, and what to do;
 // "" where it can.
 func ReservedProducer(name string) (what, remedy string) {
@@ -56,6 +62,12 @@ func ReservedProducer(name string) (what, remedy string) {
 		return "the producer system is that of probes, which are never refused", "name another"
 	case "*":
 		return "the producer * stands for all of them", "name another; guard.global_calls_per_hour is the limit of all"
+	}
+	if len(name) > maxProducer {
+		return fmt.Sprintf("the name of a producer has %d bytes; %d are allowed", len(name), maxProducer), "name another"
+	}
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Sprintf("the name of a producer %q has characters that cannot be printed", name), "name another"
 	}
 	return "", ""
 }

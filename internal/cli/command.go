@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // prepare gives the root command the manners of every program: its streams, the
@@ -27,8 +28,24 @@ func (e *Env) prepare(root *cobra.Command) {
 		return Usage(seeHelp(c), "%s", plainFlagError(err))
 	})
 	e.Common.register(root.PersistentFlags())
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return e.Common.check() }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := noEmptyFlag(c); err != nil {
+			return err
+		}
+		return e.Common.check()
+	}
 	root.AddCommand(referenceCommand(e))
+}
+
+// noEmptyFlag refuses --budget "$NIGHT" where NIGHT is not set: to go on as if
+// nothing had been said would be to go on without a budget.
+func noEmptyFlag(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" && err == nil {
+			err = Usage("give it a value, or leave it out", "--%s is empty", f.Name)
+		}
+	})
+	return err
 }
 
 // noSuchCommand refuses an argument where a subcommand is meant.
