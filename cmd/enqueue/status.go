@@ -36,7 +36,7 @@ func (p *program) statusCommand() *cobra.Command {
 			if asJSON {
 				return cli.JSON(p.Out, s)
 			}
-			return p.printStatus(s)
+			return errors.Join(p.printStatus(s), p.sayUnserved(c.Context(), conn, s))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; times are RFC 3339")
