@@ -121,15 +121,23 @@ func (l *Leaving) Done() {
 	if l == nil {
 		return
 	}
-	err := error(nil)
-	if l.done != nil {
-		err = l.done()
-	} else {
+	if l.done == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 		defer cancel()
-		_, err = l.gate.Leave(ctx, l.pass, l.exit)
+		l.Tell(ctx)
+		return
 	}
-	if err != nil {
+	if err := l.done(); err != nil {
+		l.warn(err)
+	}
+}
+
+// Tell is Done without a ride, for as long as the context lets it take.
+func (l *Leaving) Tell(ctx context.Context) {
+	if l == nil {
+		return
+	}
+	if _, err := l.gate.Leave(ctx, l.pass, l.exit); err != nil {
 		l.warn(err)
 	}
 }

@@ -256,7 +256,8 @@ func (a *attempt) left(p Pass, x Exit) {
 }
 
 func (a *attempt) newLeaving(p Pass, x Exit) *Leaving {
+	log, model := a.l.log, p.Key.Model // not all of the pass, nor the attempt
 	return &Leaving{gate: a.l.gate, pass: p, exit: x, warn: func(err error) {
-		a.l.log.Warn("what became of a call is not told to its breaker, pace or guard", "model", p.Key.Model, "error", err)
+		log.Warn("what became of a call is not told to its breaker, pace or guard", "model", model, "error", err)
 	}}
 }

@@ -93,11 +93,12 @@ func (g StoreGate) Leave(ctx context.Context, p Pass, x Exit) (parked time.Durat
 	return parked, errors.Join(errs...)
 }
 
-// LeaveIn puts nothing into the party: the stores are elsewhere. They are of this
-// process, so that nothing bounds how long they take.
+// LeaveIn puts nothing into the party: the stores are elsewhere.
 func (g StoreGate) LeaveIn(ctx context.Context, _ *convoy.Party, p Pass, x Exit) func() error {
 	return func() error {
-		_, err := g.Leave(context.WithoutCancel(ctx), p, x)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+		defer cancel()
+		_, err := g.Leave(ctx, p, x)
 		return err
 	}
 }

@@ -166,8 +166,7 @@ func (q *simQueue) end(f *fiber) {
 	l, out := f.line, f.out
 	q.m.tally.attempted(f, q.m.clock.now.Sub(f.began))
 	f.line, f.out = nil, ladder.Outcome{}
-	out.Leaving.Ride(nil) // the stores are here
-	out.Leaving.Done()
+	out.Leaving.Tell(context.Background()) // the stores are here
 	q.apply(l, out)
 	q.free.push(f)
 	q.dispatch()
