@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Problem is one thing wrong with a configuration.
@@ -109,6 +111,9 @@ func (p path) String() string {
 	for i, s := range p {
 		if i > 0 && !strings.HasPrefix(s, "[") {
 			b.WriteByte('.')
+		}
+		if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			s = strconv.Quote(s) // a problem is one line
 		}
 		b.WriteString(s)
 	}

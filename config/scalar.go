@@ -113,12 +113,17 @@ func (n *node) describe() string {
 	return fmt.Sprintf("%s (%s)", n.kind, quoted(n.text))
 }
 
-// unquote is the remedy for a number in quotes.
+// unquote is the remedy for a number in quotes, or in a form that YAML takes for a
+// text, such as 1e6.
 func unquote(n *node) string {
-	if _, err := strconv.ParseFloat(n.text, 64); n.kind == stringKind && err == nil {
-		return "write it without quotes"
+	_, err := strconv.ParseFloat(n.text, 64)
+	switch {
+	case n.kind != stringKind || err != nil:
+		return ""
+	case n.bare:
+		return "write it in digits"
 	}
-	return ""
+	return "write it without quotes"
 }
 
 // setText sets v from the text of a default tag; "" leaves the zero value.

@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // kind is what stands at a place of the file.
@@ -30,6 +31,7 @@ type node struct {
 	pos     position
 	text    string  // scalars: as it is written
 	value   any     // scalars: bool, int64, float64, string
+	bare    bool    // a text without quotes
 	entries []entry // mappings
 	items   []*node // lists
 }
@@ -244,7 +246,7 @@ func (n *node) get(key string) *node {
 func (t *treeBuilder) scalar(out *node, n ast.Node, p path) {
 	switch n := n.(type) {
 	case *ast.StringNode:
-		out.kind, out.value, out.text = stringKind, n.Value, n.Value
+		out.kind, out.value, out.text, out.bare = stringKind, n.Value, n.Value, n.Token.Type == token.StringType
 	case *ast.LiteralNode:
 		out.kind, out.value, out.text = stringKind, n.Value.Value, n.Value.Value
 	case *ast.BoolNode:

@@ -41,6 +41,14 @@ type Conn struct {
 // pingLimit bounds the first answer of Redis: a person waits for it.
 const pingLimit = 5 * time.Second
 
+const (
+	// loadLimit is for how long a Redis that loads its data is waited for: longer than
+	// one with a night's batches takes.
+	loadLimit = 2 * time.Minute
+	// loadAgain is how often it is asked meanwhile.
+	loadAgain = 500 * time.Millisecond
+)
+
 // ErrNoRedis: Redis does not answer.
 var ErrNoRedis = errors.New("redis does not answer")
 
@@ -70,9 +78,7 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 	r.times = h.redis
 	redis.SetLogger(redisLog{log}) // the library's one logger; safe at any time
 	state := r.State()
-	ping, cancel := context.WithTimeout(ctx, pingLimit)
-	defer cancel()
-	if err := state.Ping(ping).Err(); err != nil {
+	if err := reach(ctx, state, log); err != nil {
 		return nil, errors.Join(noRedis{fmt.Errorf("reach redis at %s: %w", cfg.Redis, err)}, r.Close())
 	}
 	soon := r.Breaker()
@@ -99,6 +105,28 @@ func connect(ctx context.Context, cfg *config.Config, log *slog.Logger, h hooks)
 		}
 	}))
 	return c, nil
+}
+
+// reach waits for the first answer of Redis: for pingLimit where nobody is there, and
+// for loadLimit where it still reads its data, as after a restart.
+func reach(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger) error {
+	for began, said := time.Now(), false; ; {
+		ping, cancel := context.WithTimeout(ctx, pingLimit)
+		err := rdb.Ping(ping).Err()
+		cancel()
+		if !redis.IsLoadingError(err) || time.Since(began) > loadLimit {
+			return err
+		}
+		if !said {
+			said = true
+			log.Warn("redis still loads its data; waiting for it", "limit", loadLimit)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(loadAgain):
+		}
+	}
 }
 
 // Ping says whether Redis answers.
