@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -148,12 +146,10 @@ func (b *lockedBuffer) String() string {
 func newCanaryNight(t *testing.T) *canaryNight {
 	t.Setenv("TEST_CANARY_KEY", canaryKey)
 	n := &canaryNight{
-		fleet: &fleet{t: t, redis: redistest.Start(t), file: filepath.Join(t.TempDir(), "nightshift.yaml")},
+		fleet: &fleet{t: t, redis: redistest.Start(t)},
 		logs:  &lockedBuffer{}, parrot: newParrot(t), chats: newChats(t), spans: newSpans(t),
 	}
-	if err := os.WriteFile(n.file, fmt.Appendf(nil, canaryConfig, n.redis.URL(), n.parrot.URL), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	n.configure(canaryConfig, n.redis.URL(), n.parrot.URL)
 	n.chats.configure(t, n.file)
 	cfg, err := config.Load(n.file)
 	if err != nil {
@@ -181,15 +177,7 @@ func (n *canaryNight) submit(id, queue string, lines int) {
 		}
 		fmt.Fprintf(&content, `{"id":"c%d","prompt":%q}`+"\n", i+1, fmt.Sprintf("%s%s, %d", word, canaryPrompt, i))
 	}
-	r, err := batch.OpenReader(strings.NewReader(content.String()), id)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	p, err := batch.Pack(n.t.Context(), r)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer p.Close()
+	p := n.packed(id, strings.NewReader(content.String()))
 	d := batch.Description{ID: id, Producer: "p", Queue: queue, CreatedAt: time.Now(), Total: p.Summary.Lines, Digest: p.Summary.Digest}
 	if err := n.conn.Submit(n.t.Context(), d, p, batch.Submission{}, slog.New(slog.DiscardHandler)); err != nil {
 		n.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -240,7 +241,13 @@ func (f *fleet) pack(id string, n int) *batch.Packed {
 	for i := range n {
 		fmt.Fprintf(&content, `{"id":"c%d","prompt":"line %d"}`+"\n", i+1, i+1)
 	}
-	r, err := batch.OpenReader(&content, id)
+	return f.packed(id, &content)
+}
+
+// packed is the content of a file; it is closed at the end of the test.
+func (f *fleet) packed(id string, content io.Reader) *batch.Packed {
+	f.t.Helper()
+	r, err := batch.OpenReader(content, id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
