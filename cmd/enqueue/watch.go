@@ -15,6 +15,9 @@ import (
 // watchEvery is how often the status of a followed batch is read.
 const watchEvery = 500 * time.Millisecond
 
+// servedEvery is at how many of these it is looked whether a worker serves the queue.
+const servedEvery = 20
+
 func (p *program) watchCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch BATCH", Short: "show a batch's progress until it is done", Args: cli.Args,
@@ -52,7 +55,15 @@ func (p *program) watch(ctx context.Context, conn *app.Conn, id string) (batch.S
 	}
 	progress := p.NewProgress(id, s.Total)
 	defer progress.Close()
-	for {
+	lacks := ""
+	for n := 0; ; n++ {
+		if n%servedEvery == 0 {
+			text, err := unserved(ctx, conn, s)
+			if err == nil && text != "" && text != lacks { // an error shows in the status
+				progress.Event("%s", text)
+			}
+			lacks = text
+		}
 		progress.Update(withOutcomes(p.wait(s), outcomesOf(s)))
 		if s.State == batch.Done {
 			return s, nil
