@@ -282,17 +282,19 @@ func TestEveryMetricMovesInANight(t *testing.T) {
 			t.Errorf("%s: there %v, moved %v", m.Name, there, moved)
 		}
 	}
+	var page []byte
 	n.until(20*time.Second, "a page of the keeper", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return bytes.Contains(n.last, []byte("\nnightshift_queue_tasks{"))
+		page = n.last
+		return bytes.Contains(page, []byte("\nnightshift_queue_tasks{"))
 	})
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Fatal("promtool is missing; run: make deps")
 	}
 	check := exec.Command(promtool, "check", "metrics")
-	check.Stdin = bytes.NewReader(n.last)
+	check.Stdin = bytes.NewReader(page)
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
