@@ -80,8 +80,8 @@ func TestCase35_ALoopIsNotReleasedBeyondItsGuard(t *testing.T) {
 		}
 		return s
 	}
-	r.until(180*time.Second, "the loop used up its calls", func() bool { return status("loop").Succeeded == most })
-	if s := r.done("other", 180*time.Second); s.Succeeded != 2500 || s.Deferrals != 0 {
+	r.until(60*time.Second, "the loop used up its calls", func() bool { return status("loop").Succeeded == most })
+	if s := r.done("other", 60*time.Second); s.Succeeded != 2500 || s.Deferrals != 0 {
 		t.Errorf("other: %+v", s)
 	}
 	if s := status("loop"); s.Calls != most || s.Deferrals != 0 {
@@ -90,7 +90,7 @@ func TestCase35_ALoopIsNotReleasedBeyondItsGuard(t *testing.T) {
 	if err := g.Reopen(context.Background(), "loop", "ann"); err != nil {
 		t.Fatal(err)
 	}
-	r.until(180*time.Second, "the loop used up its calls again", func() bool { return status("loop").Succeeded == 2*most })
+	r.until(60*time.Second, "the loop used up its calls again", func() bool { return status("loop").Succeeded == 2*most })
 	if s := status("loop"); s.Calls != 2*most {
 		t.Errorf("%d calls of the loop", s.Calls)
 	}
