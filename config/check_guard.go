@@ -42,9 +42,9 @@ func (c *checker) usd(p path, limit float64) path {
 	return at
 }
 
-// producer refuses the names that stand for something else.
+// producer refuses the names that no producer can have.
 func (c *checker) producer(p path, name string) {
-	if what, remedy := ReservedProducer(name); what != "" {
+	if what, remedy := RefusedProducer(name); what != "" {
 		c.report(p, what, remedy)
 	}
 }
@@ -52,9 +52,9 @@ func (c *checker) producer(p path, name string) {
 // maxProducer bounds the name of a producer, in bytes: it stands in tables.
 const maxProducer = 128
 
-// ReservedProducer says why a name cannot be that of a producer, and what to do;
+// RefusedProducer says why a name cannot be that of a producer, and what to do;
 // "" where it can.
-func ReservedProducer(name string) (what, remedy string) {
+func RefusedProducer(name string) (what, remedy string) {
 	switch name {
 	case "":
 		return "the name of a producer is missing", ""

@@ -10,6 +10,6 @@ const room = 24 << 10
 //go:noinline
 func makeRoom(i int) byte {
 	var frame [room]byte
-	frame[i&(room>>1-1)] = 1
-	return frame[(i+1)&(room>>1-1)]
+	frame[uint(i)%room] = 1
+	return frame[uint(i+1)%room]
 }

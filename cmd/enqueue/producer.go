@@ -11,7 +11,7 @@ import (
 // refused: calls counted under them would be held to no limit.
 func producerOf(flag string) (string, error) {
 	name := cli.Producer(flag)
-	if what, remedy := config.ReservedProducer(name); what != "" {
+	if what, remedy := config.RefusedProducer(name); what != "" {
 		return "", &cli.Error{Code: cli.ExitUsage, Err: errors.New(what), Hint: remedy}
 	}
 	return name, nil
