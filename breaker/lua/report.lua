@@ -34,9 +34,11 @@ end
 
 local function results(l) return #l.ring / l.width end
 
--- at is the time of the ring's n-th result; long ago where it is none.
+-- at is the time of the ring's n-th result; long ago where it is none. Those behind
+-- its end are about to be added.
 local function at(l, n)
   local from = (n - 1) * l.width
+  if from >= #l.ring then return now end
   return tonumber(string.sub(l.ring, from + 1, from + 13)) or 0
 end
 
@@ -52,20 +54,24 @@ local function stale_after(l, first, last)
   return math.min(math.max(math.floor(span * n / (n - 1)), stale_min), stale_max)
 end
 
--- push adds a result to the ring, after what is stale has left it.
-local function push(l, mark)
-  local n = results(l)
-  if n > 0 and at(l, n) > now then -- the clock stepped back
+-- push adds results to the ring, one after another, each after what is stale has
+-- left it.
+local function push(l, mark, times)
+  local stored, first = results(l), 1
+  if stored > 0 and at(l, stored) > now then -- the clock stepped back
     l.ring = string.gsub(l.ring, '(%d+)([+-])', function(ms, m) return stamp(math.min(tonumber(ms), now)) .. m end)
   end
-  local first = math.max(n - l.window, 0) + 1
   local least = l.stale ~= 0 and l.stale or stale_min -- results count up to this age at any pace
-  if first <= n and at(l, first) < now - least then
-    local oldest = now - stale_after(l, first, n)
-    while first <= n and at(l, first) < oldest do first = first + 1 end
+  for n = stored, stored + times - 1 do
+    first = math.max(first, n - l.window + 1)
+    if first <= n and at(l, first) < now - least then
+      local oldest = now - stale_after(l, first, n)
+      while first <= n and at(l, first) < oldest do first = first + 1 end
+    end
+    first = math.max(first, n - l.window + 2)
   end
-  first = math.max(first, n - l.window + 2)
-  l.ring = string.sub(l.ring, (first - 1) * l.width + 1) .. stamp(now) .. mark .. l.tag .. ','
+  local result = stamp(now) .. mark .. l.tag .. ','
+  l.ring = string.sub(l.ring, (first - 1) * l.width + 1) .. string.rep(result, math.min(times, stored + times - first + 1))
 end
 
 -- trips says whether the ring opens the breaker. A parent's must hold failures
@@ -85,8 +91,8 @@ local function saw(l)
   return from
 end
 
-local function remember(l)
-  l.seen = string.sub(l.seen, -TICKET * (l.remembered - 1)) .. id
+local function remember(l, tickets)
+  l.seen = string.sub(l.seen .. tickets, -TICKET * l.remembered)
 end
 
 -- wait keeps the provider's wish; the later time wins.
@@ -101,10 +107,10 @@ local function report_call(l)
   local evident = l.outcome == SUCCESS or l.outcome == FAILURE
   if not evident and l.output == '' then return false end
   if not closed(l) or l.epoch == 0 or l.epoch ~= l.ticket or saw(l) then return false end
-  remember(l)
+  remember(l, id)
   judge(l)
   if not evident then return true end
-  push(l, l.outcome == FAILURE and '-' or '+')
+  push(l, l.outcome == FAILURE and '-' or '+', 1)
   if l.outcome == SUCCESS then
     l.not_before = 0
     return true
@@ -178,18 +184,28 @@ local function brief(scope, settings, from, tag)
   if #l.ring % l.width == 0 then return l end
 end
 
--- count does for such a level what report_call would do.
-local function count(l, output)
-  remember(l)
-  push(l, '+')
-  l.counted = true
-  if output == '' then return end
-  l.output, l.judged = output, true
-  judge(l)
+local quick, quick_parent -- both levels for usual reports, as long as they come
+local counted, known = {}, {} -- their tickets, in turn, and each by itself
+
+-- answered counts the usual report of a call and says whether it was one.
+local function answered(arg)
+  if mode ~= 'call' or tonumber(ARGV[arg + 4]) ~= SUCCESS or tonumber(ARGV[arg + 7]) ~= SUCCESS then return false end
+  quick = quick or brief(MODEL, SETTINGS, OUTCOMES, '')
+  quick_parent = quick_parent or quick and brief(PARENT, PARENT_SETTINGS, PARENT_OUTCOMES, TAG)
+  if not quick_parent or quick.epoch ~= ARGV[arg + 3] or quick_parent.epoch ~= ARGV[arg + 6] then return false end
+  if known[id] or saw(quick) or saw(quick_parent) then return false end
+  counted[#counted + 1], known[id] = id, true
+  if ARGV[arg + 2] ~= '' then
+    quick.output, quick.judged = ARGV[arg + 2], true
+    judge(quick)
+  end
+  return true
 end
 
--- write does for it what save would do.
+-- write does for a level, once for all of them, what report_call and save would do.
 local function write(l)
+  remember(l, table.concat(counted))
+  push(l, '+', #counted)
   local args = {'ring', l.ring, 'seen', l.seen}
   if l.judged then args[5], args[6] = 'outputs', l.outputs end
   if l.not_before ~= '0' then
@@ -200,24 +216,11 @@ local function write(l)
   redis.call('PEXPIRE', l.key, l.ttl)
 end
 
-local quick, quick_parent -- both levels for usual reports, as long as they come
-
--- answered counts the usual report of a call and says whether it was one.
-local function answered(arg)
-  if mode ~= 'call' or tonumber(ARGV[arg + 4]) ~= SUCCESS or tonumber(ARGV[arg + 7]) ~= SUCCESS then return false end
-  quick = quick or brief(MODEL, SETTINGS, OUTCOMES, '')
-  quick_parent = quick_parent or quick and brief(PARENT, PARENT_SETTINGS, PARENT_OUTCOMES, TAG)
-  if not quick_parent or quick.epoch ~= ARGV[arg + 3] or quick_parent.epoch ~= ARGV[arg + 6] then return false end
-  if saw(quick) or saw(quick_parent) then return false end
-  count(quick, ARGV[arg + 2])
-  count(quick_parent, '')
-  return true
-end
-
 local function flush()
-  if quick and quick.counted then
+  if counted[1] then
     write(quick)
     write(quick_parent)
+    counted, known = {}, {}
   end
   quick, quick_parent = nil, nil
 end
