@@ -14,6 +14,8 @@ type LineError struct {
 	Line  int64  // physical, from 1; 0: the file as a whole
 	Field string // "" where it is no field's
 	Msg   string
+
+	damage bool // what seems wrong with lines before is only this
 }
 
 // Error is "file:line: field: message".

@@ -240,7 +240,7 @@ func (r *Reader) broken(err error) error {
 	case errors.Is(err, errNoGzip):
 		return &LineError{File: r.name, Msg: err.Error()}
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
-		return &LineError{File: r.name, Line: r.number, Msg: "the gzip file is damaged before this line"}
+		return &LineError{File: r.name, Line: r.number, Msg: "the gzip file is damaged before this line", damage: true}
 	}
 	return fmt.Errorf("read %s line %d: %w", r.name, r.number, err)
 }

@@ -228,6 +228,26 @@ func TestReader_TornGzip(t *testing.T) {
 	}
 }
 
+// What the damage left of lines is nothing that a person can mend in the file.
+func TestReader_DamagedGzip(t *testing.T) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(z, jsonl(30)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.ReplaceAll(b.Bytes(), []byte("custom_id"), []byte("cus\xfeom_id"))
+	want := "in.jsonl:31: the gzip file is damaged before this line"
+	if _, err := Validate(reader(t, string(damaged))); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestReader_GzipAndSomethingElse(t *testing.T) {
 	whole := gz(t, jsonl(3))
 	for _, junk := range []string{"x", "\x1f", "\x00\x00", "some bytes that are no gzip", openAI("d") + "\n"} {

@@ -84,6 +84,9 @@ func (c *check) invalid(bad *LineError) {
 // broken is refused, whether or not lines are skipped.
 func (c *check) end(err error) error {
 	if bad, ok := err.(*LineError); ok {
+		if bad.damage {
+			c.bad = LineErrors{}
+		}
 		c.bad.add(bad)
 		c.refused.Store(true)
 		return nil

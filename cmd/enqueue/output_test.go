@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -64,5 +66,18 @@ func TestMendCutsWhatAPowerCutLeaves(t *testing.T) {
 		if got, err := os.ReadFile(name); err != nil || string(got) != want {
 			t.Errorf("%q: %q, %v", tail, got, err)
 		}
+	}
+}
+
+// A buffer that could not be written fails every write from then on, and its flush.
+func TestAFullDiskIsNamedOnce(t *testing.T) {
+	full := bufio.NewWriter(half{io.Discard})
+	_, err := full.Write(make([]byte, 2*full.Size()))
+	if err = flush([]*bufio.Writer{full}, err); strings.Count(err.Error(), syscall.ENOSPC.Error()) != 1 {
+		t.Error(err)
+	}
+	late := bufio.NewWriter(half{io.Discard})
+	if err := errors.Join(late.WriteByte('x'), flush([]*bufio.Writer{bufio.NewWriter(io.Discard), late}, nil)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a last piece that cannot be written: %v", err)
 	}
 }

@@ -131,8 +131,16 @@ func copyResults(ctx context.Context, conn *app.Conn, id string, ordered bool, t
 	} else {
 		_, err = conn.Batches.Results(ctx, id, 0, write)
 	}
+	return n, flush(out, err)
+}
+
+// flush sends what is left to the outputs, and adds what fails to an error. A writer
+// that failed before says the same once more.
+func flush(out []*bufio.Writer, err error) error {
 	for _, w := range out {
-		err = errors.Join(err, w.Flush())
+		if failed := w.Flush(); !errors.Is(err, failed) {
+			err = errors.Join(err, failed)
+		}
 	}
-	return n, err
+	return err
 }
