@@ -43,7 +43,7 @@ build: ## build static binaries into bin/
 .PHONY: test
 test: deps ## install what is missing, then run every test under the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -vx $(FLEETS:%=-e %))
-	$(RACE) -timeout $(TEST_TIMEOUT) -p 1 $(FLEETS)
+	$(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 4 $(FLEETS)
 
 .PHONY: race
 race: deps ## run every test anew, twice, under the race detector

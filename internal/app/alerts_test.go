@@ -120,11 +120,9 @@ notify:
 alerts: {breaker_open: 1s, deadline_for: 1s}
 `
 
-func (c *chats) configure(t *testing.T, file string) {
+// configure adds the receivers to the file, and returns the environment that it names.
+func (c *chats) configure(t *testing.T, file string) map[string]string {
 	t.Helper()
-	t.Setenv("TEST_HOOK_SECRET", hookSecret)
-	t.Setenv("TEST_BOT_SECRET", botSecret)
-	t.Setenv("TEST_SLACK_URL", c.URL+"/slack")
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
 		_, err = fmt.Fprintf(f, alertConfig, c.URL)
@@ -132,6 +130,14 @@ func (c *chats) configure(t *testing.T, file string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	return map[string]string{"TEST_HOOK_SECRET": hookSecret, "TEST_BOT_SECRET": botSecret, "TEST_SLACK_URL": c.URL + "/slack"}
+}
+
+// setenv gives the variables to this process and those that it starts.
+func setenv(t *testing.T, env map[string]string) {
+	for name, value := range env {
+		t.Setenv(name, value)
 	}
 }
 
@@ -155,9 +161,12 @@ func (f *fleet) keeperOf(all ...*exec.Cmd) *exec.Cmd {
 // that trips, a deadline that comes near, batches that end. The keeper is killed in
 // the middle. Each is told of once, to those who want it, signed as each asks.
 func TestReceiversAreToldOnce(t *testing.T) {
+	t.Parallel()
 	l := newLimited(t, limitedOptions{model: "breaker: {failures: 6, cooldown: 2s}", guard: "calls_per_hour: 3", concurrency: 4})
 	chats := newChats(t)
-	chats.configure(t, l.file)
+	for name, value := range chats.configure(t, l.file) {
+		l.env = append(l.env, name+"="+value)
+	}
 	if err := l.sim.AddFaults("a", sim.Fault{Kind: sim.Unavailable}); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +245,7 @@ func TestCheckReceivers(t *testing.T) {
 // A rehearsal is no news.
 func TestReceivers_NobodyInARehearsal(t *testing.T) {
 	l := newLimited(t, limitedOptions{concurrency: 1})
-	newChats(t).configure(t, l.file)
+	setenv(t, newChats(t).configure(t, l.file))
 	cfg, err := config.Load(l.file)
 	if err != nil {
 		t.Fatal(err)

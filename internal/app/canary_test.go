@@ -150,7 +150,7 @@ func newCanaryNight(t *testing.T) *canaryNight {
 		logs:  &lockedBuffer{}, parrot: newParrot(t), chats: newChats(t), spans: newSpans(t),
 	}
 	n.configure(canaryConfig, n.redis.URL(), n.parrot.URL)
-	n.chats.configure(t, n.file)
+	setenv(t, n.chats.configure(t, n.file))
 	cfg, err := config.Load(n.file)
 	if err != nil {
 		t.Fatal(err)

@@ -132,6 +132,7 @@ type fleet struct {
 	redis *redistest.Server
 	up    *upstream
 	file  string
+	env   []string // of the worker processes, beside that of the test
 	conn  *Conn
 }
 
@@ -198,7 +199,7 @@ func (f *fleet) connect(cfg *config.Config) {
 func (f *fleet) start() *exec.Cmd {
 	f.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), workerEnv+"="+f.file)
+	cmd.Env = append(append(os.Environ(), f.env...), workerEnv+"="+f.file)
 	cmd.Stderr = f.t.Output()
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
