@@ -54,6 +54,7 @@ type letter struct {
 	Next    int64           `json:"next"` // no try before
 
 	field, stored string
+	damage        error // why it cannot be read; nil: it can
 }
 
 func (l letter) receiver() string { return strings.SplitN(l.field, " ", 2)[0] }
@@ -62,15 +63,21 @@ func (l letter) note() notify.Note {
 	return notify.Note{ID: l.ID, Title: l.Title, Facts: l.Facts, Body: l.Body}
 }
 
-// known is what the keeper knows, and since when alerts are told of.
-func (s *store) known(ctx context.Context) (all map[string]occurrence, from, now time.Time, err error) {
+// knowledge is what the keeper knows.
+type knowledge struct {
+	all       map[string]occurrence
+	damaged   []string  // keys of those that cannot be read
+	from, now time.Time // alerts are told of since from
+}
+
+func (s *store) known(ctx context.Context) (k knowledge, err error) {
 	fields, now, err := s.read(ctx, knownKey)
 	if err != nil {
-		return nil, from, now, fmt.Errorf("read alerts: %w", err)
+		return k, fmt.Errorf("read alerts: %w", err)
 	}
-	from, all = now, map[string]occurrence{}
+	k = knowledge{all: map[string]occurrence{}, from: now, now: now}
 	if ms, err := strconv.ParseInt(fields["from"], 10, 64); err == nil {
-		from = time.UnixMilli(ms)
+		k.from = time.UnixMilli(ms)
 	}
 	for f, text := range fields {
 		key, is := strings.CutPrefix(f, ofKnown)
@@ -79,11 +86,12 @@ func (s *store) known(ctx context.Context) (all map[string]occurrence, from, now
 		}
 		var o occurrence
 		if err := json.Unmarshal([]byte(text), &o); err != nil {
-			return nil, from, now, fmt.Errorf("read alert %s: %w", key, err)
+			k.damaged = append(k.damaged, key)
+			continue
 		}
-		all[key] = o
+		k.all[key] = o
 	}
-	return all, from, now, nil
+	return k, nil
 }
 
 // letters are those that wait, oldest first.
@@ -95,9 +103,7 @@ func (s *store) letters(ctx context.Context) ([]letter, time.Time, error) {
 	var all []letter
 	for f, text := range fields {
 		l := letter{field: f, stored: text}
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			return nil, now, fmt.Errorf("read message %s: %w", f, err)
-		}
+		l.damage = json.Unmarshal([]byte(text), &l)
 		all = append(all, l)
 	}
 	slices.SortFunc(all, func(a, b letter) int { return strings.Compare(a.field, b.field) })

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,16 +122,26 @@ func (t *Teller) complain(err error, looked bool) {
 // look makes occurrences of what is seen, and writes the messages.
 func (t *Teller) look(ctx context.Context, epoch int64) error {
 	seen, unseen := t.o.Look(ctx)
-	known, from, now, err := t.store.known(ctx)
+	k, err := t.store.known(ctx)
 	if err != nil {
 		return errors.Join(unseen, err)
 	}
-	changes, out := step(known, seen, t.o.Rules, t.wants, from, now)
+	changes, out := step(k.all, seen, t.o.Rules, t.wants, k.from, k.now)
+	changes = append(t.dropped(k.damaged), changes...)
 	waiting, _, err := t.store.letters(ctx)
 	if err != nil {
 		return errors.Join(unseen, err)
 	}
-	return errors.Join(unseen, t.store.write(ctx, epoch, changes, t.letters(out, waiting, now), now))
+	return errors.Join(unseen, t.store.write(ctx, epoch, changes, t.letters(out, waiting, k.now), k.now))
+}
+
+// dropped are the changes that drop what is known, but cannot be read.
+func (t *Teller) dropped(keys []string) (changes []change) {
+	for _, key := range keys {
+		t.o.Logger.Warn("an alert that cannot be read is dropped; what it is about may be told again", "alert", key)
+		changes = append(changes, change{key: key})
+	}
+	return changes
 }
 
 // wants are the receivers of an event.
@@ -193,8 +204,10 @@ func (t *Teller) send(ctx, life context.Context, epoch int64, tries *sync.WaitGr
 		first[id] = true
 		r, is := t.receiver(id)
 		switch {
+		case l.damage != nil:
+			errs = append(errs, t.forget(ctx, epoch, l, "it cannot be read: "+l.damage.Error()))
 		case !is:
-			errs = append(errs, t.forget(ctx, epoch, l))
+			errs = append(errs, t.forget(ctx, epoch, l, "its receiver is not configured any more"))
 		case l.Next <= now.UnixMilli() && t.take(id, now):
 			errs = append(errs, t.try(ctx, life, epoch, r, l, now, tries))
 		}
@@ -202,11 +215,11 @@ func (t *Teller) send(ctx, life context.Context, epoch int64, tries *sync.WaitGr
 	return errors.Join(errs...)
 }
 
-// forget drops a message to a receiver that the configuration has no more.
-func (t *Teller) forget(ctx context.Context, epoch int64, l letter) error {
+// forget drops a message that nobody can be told.
+func (t *Teller) forget(ctx context.Context, epoch int64, l letter, why string) error {
 	_, done, err := t.store.replace(ctx, epoch, l, nil)
 	if done {
-		t.o.Logger.Warn("a message is dropped: its receiver is not configured any more", "message", l.Title)
+		t.o.Logger.Warn("a message is dropped: "+why, "message", cmp.Or(l.Title, l.field))
 	}
 	return err
 }

@@ -300,6 +300,30 @@ func TestTell_TroubleIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// One record that cannot be read costs what it says, and nobody else's alerts.
+func TestTell_DamagedRecordsAreDropped(t *testing.T) {
+	r, got := newRig(t), newReceiver(t)
+	r.seen[BreakerOpenLong] = []Sighting{open("a"), open("b")}
+	k := r.keeper(1, r.to("r", got.URL, BreakerOpenLong))
+	r.lasts(2*time.Minute, k)
+	r.expect(got, openLong, openLong)
+	ctx := t.Context()
+	r.rdb.HSet(ctx, knownKey, ofKnown+openLong+" b", "torn{", ofKnown+openLong+" gone", "")
+	r.rdb.HSet(ctx, messagesKey, "r 000000000000001 00000", `{"title": 1}`)
+	r.lasts(2*time.Minute, k)
+	r.seen[BreakerOpenLong] = []Sighting{open("b")}
+	r.lasts(10*time.Minute, k)
+	r.expect(got, openLong, openLong, openLong, resolved) // b once more, and the end of a
+	if n := r.rdb.HLen(ctx, messagesKey).Val(); n != 0 || r.rdb.HExists(ctx, knownKey, ofKnown+openLong+" gone").Val() {
+		t.Errorf("%d messages and what cannot be read are left", n)
+	}
+	for want, times := range map[string]int{"an alert that cannot be read is dropped": 2, "a message is dropped: it cannot be read": 1} {
+		if n := strings.Count(r.log.String(), want); n != times {
+			t.Errorf("%q is logged %d times:\n%s", want, n, r.log.String())
+		}
+	}
+}
+
 func TestRun_LooksAndEnds(t *testing.T) {
 	r, got := newRig(t), newReceiver(t)
 	r.seen[BreakerOpenLong] = []Sighting{open("a")}
