@@ -24,6 +24,8 @@ type Forecast struct {
 	InputTokens  int64        `json:"input_tokens"`
 	OutputTokens int64        `json:"output_tokens"`
 	CostUSD      provider.USD `json:"cost_usd"`
+	// TooLarge are those of Lines that fit the context of no rung: they take nothing.
+	TooLarge int64 `json:"too_large,omitempty"`
 	// Unpriced are the models among these that have no price: CostUSD is without them.
 	Unpriced []string `json:"unpriced,omitempty"`
 	// Rungs tells of each rung what all lines would take that may come to it.
@@ -91,8 +93,9 @@ const (
 
 // Work is what a batch asks for, in tokens as they are estimated.
 type Work struct {
-	Lines int64
-	Rungs []RungWork // of its ladder, in order
+	Lines    int64
+	TooLarge int64      // of these, those that fit the context of no rung
+	Rungs    []RungWork // of its ladder, in order
 }
 
 // RungWork is what a batch asks of one rung.
@@ -160,7 +163,7 @@ func (o Outlook) start() time.Time {
 // rung that it starts at; what is ahead is thought to be like the batch itself,
 // and to go first. Outages, retries, repairs and lower rungs are not foreseen.
 func Foresee(w Work, o Outlook) Forecast {
-	f := Forecast{At: o.Now, Lines: w.Lines, Ahead: o.Ahead, Learned: o.Learned, Rungs: []RungForecast{}, Bounds: []Bound{}}
+	f := Forecast{At: o.Now, Lines: w.Lines, TooLarge: w.TooLarge, Ahead: o.Ahead, Learned: o.Learned, Rungs: []RungForecast{}, Bounds: []Bound{}}
 	for _, r := range w.Rungs {
 		f.addRung(r)
 	}

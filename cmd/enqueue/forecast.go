@@ -12,7 +12,11 @@ import (
 
 // figures are the tokens and the cost of a forecast, in words.
 func figures(f batch.Forecast) string {
-	return fmt.Sprintf("%s, about %d tokens in and %d out, %s", cli.Count(f.Lines, "line"), f.InputTokens, f.OutputTokens, estimatedCost(f))
+	lines := cli.Count(f.Lines, "line")
+	if f.TooLarge > 0 {
+		lines += fmt.Sprintf(" (%d too large for every rung)", f.TooLarge)
+	}
+	return fmt.Sprintf("%s, about %d tokens in and %d out, %s", lines, f.InputTokens, f.OutputTokens, estimatedCost(f))
 }
 
 // estimatedCost is what a batch is thought to cost, without the models that have no price.

@@ -60,18 +60,20 @@ func (s *scale) weighAll(lines []batch.Line, sign int64, put turn) {
 // weigh weighs one line. It is thought to be answered by the first rung from where
 // it starts that has its endpoint and takes its size.
 func (s *scale) weigh(l batch.Line, size ladder.Size, sign int64, put turn) {
-	begun := false
+	begun, fits, large := false, false, false
 	for i := min(l.Rung, len(s.rungs)-1); i < len(s.rungs); i++ {
 		r, m, w := s.rungs[i], s.models[i], &s.work.Rungs[i]
 		switch {
 		case w.Text && provider.HasText(l.Endpoint):
 			put(&w.All, 0, 0, 0)
+			fits = true
 			continue
 		case w.Text, !provider.Serves(s.apis[i], l.Endpoint):
 			continue
 		}
 		if size.TooLarge(r, m) {
 			w.TooLarge += sign
+			large = true
 			continue
 		}
 		input, output := size.Tokens(r, m)
@@ -79,7 +81,10 @@ func (s *scale) weigh(l batch.Line, size ladder.Size, sign int64, put turn) {
 		put(&w.All, input, output, usd)
 		if !begun {
 			put(&w.First, input, output, usd)
-			begun = true
+			begun, fits = true, true
 		}
+	}
+	if large && !fits {
+		s.work.TooLarge += sign
 	}
 }
