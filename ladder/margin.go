@@ -70,11 +70,14 @@ func (a *attempt) hasTime(r *rung) move {
 	if r.Model == "" || end.IsZero() {
 		return proceed
 	}
+	left := end.Sub(a.l.now())
+	if left > a.timeout(r) { // no call takes longer
+		return proceed
+	}
 	least := a.l.usual(r) / 2
 	if r.AtDeadline && !a.hasLastResort(true) {
 		least = 0 // nothing comes after it, and other calls were ended for it
 	}
-	left := end.Sub(a.l.now())
 	if left > least {
 		return proceed
 	}

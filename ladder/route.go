@@ -141,14 +141,16 @@ func (l *Ladder) route(r Request, now time.Time) (order []int, first int) {
 	n := len(l.rungs) - start
 	order = make([]int, 0, 2*n)
 	places, all := order[n:n], make([]candidate, 0, n)
+	weights := l.weights(r.Goal)
+	weighs := weights != (config.Weights{})
 	for i := start; i < len(l.rungs); i++ {
 		order = append(order, i)
 		if x := &l.rungs[i]; x.Model != "" && x.serves(r.Endpoint) && x.After == 0 && !x.AtDeadline && (i > start || r.Rung == 0) {
 			places = append(places, i-start)
-			all = append(all, l.candidate(x, now))
+			all = append(all, l.candidate(x, weighs, now))
 		}
 	}
-	rank(all, l.weights(r.Goal))
+	rank(all, weights)
 	place(order, places, all)
 	first = l.firstServing(order, r.Endpoint)
 	for i := 0; i < start && r.Rung > 0; i++ {
@@ -180,13 +182,20 @@ func (l *Ladder) explores(goal string, all []candidate) bool {
 	return l.weights(goal) != (config.Weights{}) || slices.ContainsFunc(all, func(c candidate) bool { return c.demoted })
 }
 
-func (l *Ladder) candidate(r *rung, now time.Time) candidate {
-	f := l.router.figures(r.key)
+// candidate is what is known of a rung's model; without weights, its quality alone.
+func (l *Ladder) candidate(r *rung, weighs bool, now time.Time) candidate {
+	c := candidate{index: r.index, cost: r.cost}
+	var f figures
+	if weighs {
+		f = l.router.figures(r.key)
+		c.success, c.latency = f.success(now), f.latency()
+	} else {
+		f.Judged, f.Invalid = l.router.quality(r.key)
+	}
 	invalid := f.tooManyInvalid(l.maxInvalid)
 	l.tellQuality(r, f, invalid)
-	return candidate{
-		index: r.index, success: f.success(now), latency: f.latency(), cost: r.cost, demoted: l.demotes && invalid,
-	}
+	c.demoted = l.demotes && invalid
+	return c
 }
 
 // tellQuality logs when a model's answers become too bad for this ladder, and

@@ -172,6 +172,16 @@ func (r *Router) figures(k breaker.Key) figures {
 	return figures{Averages: m.fleet.then(m.sent).then(m.since), Judged: m.judged, Invalid: m.invalid}
 }
 
+// quality is how many of a model's last answers were judged, and found invalid.
+func (r *Router) quality(k breaker.Key) (judged, invalid int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.models[k]; m != nil {
+		judged, invalid = m.judged, m.invalid
+	}
+	return judged, invalid
+}
+
 // figures are what is known of a model.
 type figures struct {
 	Averages
