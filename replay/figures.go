@@ -120,6 +120,7 @@ func (t *tally) figures(m *machine) *Figures {
 	f.CameInOutage, f.FirstMean = t.cameInOutage, round3(t.firstHeld.Seconds()/float64(max(t.cameInOutage, 1)))
 	f.waits(t.waits)
 	f.outages(t)
+	f.Batches = make([]BatchFigures, 0, len(t.batches))
 	for _, b := range t.batches {
 		f.Batches = append(f.Batches, b.figures())
 	}

@@ -28,14 +28,16 @@ type history struct {
 
 // modelHistory is a model's minutes, by number since 1970.
 type modelHistory struct {
-	name    string
-	stand   bool // for a model that the log has not
-	minutes map[int64]*minute
-	order   []int64 // of them
-	whole   minute  // all of it
-	output  int64   // tokens of all answers
-	calls   []mark  // for outages
-	out     []outMinute
+	name     string
+	stand    bool // for a model that the log has not
+	minutes  map[int64]*minute
+	latest   *minute // of them
+	latestAt int64
+	order    []int64 // of them
+	whole    minute  // all of it
+	output   int64   // tokens of all answers
+	calls    []mark  // for outages
+	out      []outMinute
 }
 
 // outMinute is what calls came to in an outage. They do not count in their minutes:
@@ -45,12 +47,14 @@ type outMinute struct {
 	minute
 }
 
-// mark is a call that says whether the model is up.
+// mark is a call that says whether the model is up; its times are in ms, since a log
+// has a million of them.
 type mark struct {
-	at   time.Time
-	end  time.Time
-	kind provider.Kind
+	at, end int64
+	kind    provider.Kind
 }
+
+func ofMS(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 func (m *mark) bad() bool { return m.kind != provider.OK }
 
@@ -80,20 +84,28 @@ func (h *history) note(r *Record) {
 	if r.Kind == provider.Canceled {
 		return // we ended it: it says nothing of the model
 	}
-	n := r.Time.Unix() / 60
-	mi := m.minutes[n]
-	if mi == nil {
-		mi = &minute{}
-		m.minutes[n] = mi
-	}
-	mi.note(r, minuteSamples)
+	m.at(r.Time.Unix()/60).note(r, minuteSamples)
 	m.whole.note(r, 4096)
 	if r.Kind == provider.OK {
 		m.output += r.Output
 	}
 	if r.Kind == provider.OK || wastes(r.Kind) {
-		m.calls = append(m.calls, mark{r.Time, r.end(), r.Kind})
+		m.calls = append(m.calls, mark{r.Time.UnixMilli(), r.end().UnixMilli(), r.Kind})
 	}
+}
+
+// at is the minute of a number; most calls come to the one of the call before.
+func (m *modelHistory) at(n int64) *minute {
+	if m.latest != nil && m.latestAt == n {
+		return m.latest
+	}
+	mi := m.minutes[n]
+	if mi == nil {
+		mi = &minute{}
+		m.minutes[n] = mi
+	}
+	m.latest, m.latestAt = mi, n
+	return mi
 }
 
 // note keeps the first samples, and of those after them each as likely as any
@@ -143,13 +155,13 @@ func (m *modelHistory) part(found []Outage) {
 		m.out = append(m.out, outMinute{Outage: o})
 	}
 	for _, c := range m.calls {
-		o := m.outage(c.at)
+		o := m.outage(ofMS(c.at))
 		if o == nil {
 			continue
 		}
-		n := c.at.Unix() / 60
+		n := ofMS(c.at).Unix() / 60
 		k := m.minutes[n].of(c.kind)
-		o.note(&Record{Kind: c.kind, LatencyMS: c.end.Sub(c.at).Milliseconds(), RetryAfterMS: k.retryMS}, minuteSamples)
+		o.note(&Record{Kind: c.kind, LatencyMS: c.end - c.at, RetryAfterMS: k.retryMS}, minuteSamples)
 		k.n--
 		if m.minutes[n].n--; m.minutes[n].n == 0 && len(m.minutes) > 1 {
 			delete(m.minutes, n)
@@ -173,12 +185,12 @@ func (m *modelHistory) outage(at time.Time) *outMinute {
 // findOutages looks for times from a failure to the next run of answers in which
 // most calls failed, by when the calls were sent. Two answers in a row end one; what is flaky is none.
 func (m *modelHistory) findOutages() (all []Outage) {
-	slices.SortStableFunc(m.calls, func(a, b mark) int { return a.at.Compare(b.at) })
-	var from, lastBad, firstGood time.Time
+	slices.SortStableFunc(m.calls, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
+	var from, lastBad, firstGood int64
 	bad, good, row := 0, 0, 0
-	end := func(to time.Time) {
+	end := func(to int64) {
 		if bad >= leastOutage && bad >= 2*good {
-			all = append(all, Outage{m.name, from, to})
+			all = append(all, Outage{m.name, ofMS(from), ofMS(to)})
 		}
 		bad, good, row = 0, 0, 0
 	}
@@ -199,7 +211,7 @@ func (m *modelHistory) findOutages() (all []Outage) {
 			good++
 			if row == 2 {
 				good -= 2
-				end(later(from, firstGood))
+				end(max(from, firstGood))
 			}
 		}
 	}

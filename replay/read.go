@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,33 +83,34 @@ func (r *Reader) ReadFile(name string, in io.Reader) error {
 	return r.Read(name, f)
 }
 
-// Read reads one log.
+// Read reads one log. While the lines of a part of it are given on, those of the next
+// parts are decoded, which takes about as long.
 func (r *Reader) Read(name string, in io.Reader) error {
 	b := bufio.NewReaderSize(in, 1<<16)
+	src := source{in: b}
 	if head, _ := b.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return fmt.Errorf("read call log %s: %w", name, err)
 		}
-		b = bufio.NewReaderSize(z, 1<<16)
+		src.in = z
 	}
 	one := reading{Reader: r, name: name}
-	scan := bufio.NewScanner(b)
-	scan.Buffer(make([]byte, 1<<16), maxRecord)
-	scan.Split(one.split)
-	for scan.Scan() {
-		one.line++
-		if err := one.take(scan.Bytes()); err != nil {
+	var ahead []*part
+	for more := true; more || len(ahead) > 0; {
+		for more && len(ahead) < partsAhead {
+			var p *part
+			p, more = src.next()
+			ahead = append(ahead, p)
+			go p.decode()
+		}
+		p := ahead[0]
+		ahead = ahead[1:]
+		<-p.ready
+		if err := one.takeAll(p); err != nil {
 			return err
 		}
-	}
-	switch err := scan.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("read call log %s:%d: a line of more than %d bytes is no record", name, one.line+1, maxRecord)
-	case errors.Is(err, io.ErrUnexpectedEOF) && one.line > 0:
-		r.warn("the file is cut off: what follows is missing", fmt.Sprintf("%s:%d", name, one.line))
-	case err != nil:
-		return fmt.Errorf("read call log %s: %w", name, err)
+		src.spare = append(src.spare, p)
 	}
 	return nil
 }
@@ -120,32 +120,41 @@ type reading struct {
 	*Reader
 	name string
 	line int
-	torn bool // the line has no end
 	last time.Time
-	rec  Record
-}
-
-// split is that of bufio.ScanLines, but tells of a last line without an end.
-func (r *reading) split(data []byte, atEOF bool) (advance int, token []byte, err error) {
-	r.torn = atEOF && len(data) > 0 && bytes.IndexByte(data, '\n') < 0
-	return bufio.ScanLines(data, atEOF)
 }
 
 func (r *reading) where() string { return fmt.Sprintf("%s:%d", r.name, r.line) }
 
-// take takes one line.
-func (r *reading) take(text []byte) error {
-	if text = bytes.TrimSpace(text); len(text) == 0 {
-		return nil
-	}
-	rec := &r.rec
-	*rec = Record{}
-	if err := json.Unmarshal(text, rec); err != nil {
-		if r.torn {
-			r.warn("the last line is torn and left out", r.where())
-			return nil
+// takeAll takes the lines of a part, and what ended it.
+func (r *reading) takeAll(p *part) error {
+	before := r.line
+	for i := range p.all {
+		r.line = before + p.all[i].line
+		if err := r.take(&p.all[i]); err != nil {
+			return err
 		}
-		return fmt.Errorf("read call log %s: it is no record: %w", r.where(), err)
+	}
+	r.line = before + p.lines
+	switch {
+	case errors.Is(p.err, io.ErrUnexpectedEOF) && r.line > 0:
+		r.warn("the file is cut off: what follows is missing", r.where())
+	case p.err != nil:
+		return fmt.Errorf("read call log %s: %w", r.name, p.err)
+	}
+	return nil
+}
+
+// take takes one line.
+func (r *reading) take(d *decoded) error {
+	rec := &d.rec
+	switch {
+	case errors.Is(d.err, errLong):
+		return fmt.Errorf("read call log %s: a line of more than %d bytes is no record", r.where(), maxRecord)
+	case d.err != nil && d.torn:
+		r.warn("the last line is torn and left out", r.where())
+		return nil
+	case d.err != nil:
+		return fmt.Errorf("read call log %s: it is no record: %w", r.where(), d.err)
 	}
 	if rec.V > Version {
 		return fmt.Errorf("read call log %s: a later version wrote it (v %d, this one reads up to %d): use that one", r.where(), rec.V, Version)

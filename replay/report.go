@@ -3,7 +3,12 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"sync"
+
+	"nightshift/config"
 )
 
 // Report is what a replay found, for every configuration and policy.
@@ -40,23 +45,45 @@ func Answer(q Question) ([]*Figures, error) {
 			runs = append(runs, Run{Setup: s, Policy: p, Traffic: q.Traffic, World: q.World, Seed: q.Seed})
 		}
 	}
-	ours, _ := PickPolicies(Ours)
-	for _, s := range q.Setups {
-		runs = append(runs, Run{Setup: s, Policy: ours[0], Traffic: q.Traffic, World: q.World, Seed: q.Seed, Perfect: true})
+	asked := len(runs)
+	ideals := map[string]int{} // their places in runs
+	for i, s := range q.Setups {
+		j := slices.IndexFunc(q.Setups[:i], func(t Setup) bool { return sameIdeal(&s, &t) })
+		if j >= 0 {
+			ideals[s.Name] = ideals[q.Setups[j].Name]
+			continue
+		}
+		ideals[s.Name] = len(runs)
+		runs = append(runs, Run{Setup: s, Policy: unhindered, Traffic: q.Traffic, World: q.World, Seed: q.Seed, Perfect: true})
 	}
 	all, err := simulateAll(runs)
 	if err != nil {
 		return nil, err
 	}
-	ideals := map[string]*Figures{}
-	for i, s := range q.Setups {
-		ideals[s.Name] = all[len(all)-len(q.Setups)+i]
+	for _, f := range all[:asked] {
+		f.against(all[ideals[f.Setup]])
 	}
-	all = all[:len(all)-len(q.Setups)]
-	for _, f := range all {
-		f.against(ideals[f.Setup])
+	return all[:asked], nil
+}
+
+// unhindered is the policy of the ideal: where providers never fail, no breaker opens.
+var unhindered = Policy{Name: "ideal", Retries: -1, build: func(*machine) doors { return noDoors{} }}
+
+// sameIdeal says that two configurations differ in no more than their breakers, so that
+// the ideal of both is one simulation.
+func sameIdeal(a, b *Setup) bool {
+	return reflect.DeepEqual(withoutBreakers(a.Config), withoutBreakers(b.Config))
+}
+
+func withoutBreakers(c *config.Config) *config.Config {
+	plain := *c
+	plain.Breaker = config.Breaker{MaxCooldown: c.Breaker.MaxCooldown} // which bounds deferrals, too
+	plain.Models = maps.Clone(c.Models)
+	for key, m := range plain.Models {
+		m.Breaker = config.Breaker{MaxCooldown: m.Breaker.MaxCooldown} // and parks
+		plain.Models[key] = m
 	}
-	return all, nil
+	return &plain
 }
 
 // simulateAll runs simulations on two cores.

@@ -182,6 +182,41 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	}
 }
 
+// TestOneIdeal: configurations that differ in their breakers alone have one ideal, which
+// is that of each by itself; others have their own.
+func TestOneIdeal(t *testing.T) {
+	t.Parallel()
+	setup := func(name, breakers, concurrency string) Setup {
+		s := setupOf(t, strings.Replace(benchConfig, "concurrency: 50", "concurrency: "+concurrency, 1)+"breaker: {"+breakers+"}\n")
+		s.Name = name
+		return s
+	}
+	one, other, slower := setup("one", "window: 20", "50"), setup("other", "window: 10, failures: 4, cooldown: 9s", "50"), setup("slower", "window: 20", "2")
+	if !sameIdeal(&one, &other) || sameIdeal(&one, &slower) {
+		t.Error("what is the same and what is not is mixed up")
+	}
+	run, _ := someDays(t, 2*time.Hour)
+	ours, _ := PickPolicies(Ours)
+	ideal := func(all ...Setup) []*float64 {
+		q := Question{Setups: all, Policies: ours, Traffic: run.Traffic, World: run.World, Seed: 1}
+		runs, err := Answer(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ideals []*float64
+		for _, b := range runs[len(runs)-1].Batches {
+			ideals = append(ideals, b.Ideal)
+		}
+		return ideals
+	}
+	if diff := cmp.Diff(ideal(other), ideal(one, other)); diff != "" {
+		t.Errorf("beside one that shares its ideal: %s", diff)
+	}
+	if diff := cmp.Diff(ideal(slower), ideal(one, slower)); diff != "" {
+		t.Errorf("beside one with another ideal: %s", diff)
+	}
+}
+
 // TestWithdrawnModel: its siblings work on, and no breaker of theirs opens.
 func TestWithdrawnModel(t *testing.T) {
 	t.Parallel()

@@ -134,6 +134,7 @@ func (b *loggedBatch) fill() (unknown int) {
 			output += l.output
 		}
 	}
+	b.Lines = make([]Line, 0, len(b.lines))
 	for _, number := range slices.Sorted(maps.Keys(b.lines)) {
 		l := b.lines[number]
 		x := Line{Number: number, Input: int32(l.input), Output: int32(l.output)}
