@@ -33,7 +33,7 @@ var helpers = map[string]struct{ by, imports []string }{
 	"internal/alert":      {by: []string{"internal/app"}, imports: []string{"batch", "breaker", "limit", "provider", "internal/notify"}},
 	"internal/traces":     {by: []string{"internal/app"}, imports: []string{"tasks", "batch", "breaker", "ladder", "provider"}},
 	"internal/packer":     {by: []string{"ladder", "batch"}},
-	"internal/jsonscan":   {by: []string{"provider", "batch"}},
+	"internal/jsonscan":   {by: []string{"provider", "batch", "replay"}},
 	"internal/hours":      {by: []string{"config", "batch", "tasks", "internal/app", "cmd/worker", "cmd/enqueue"}},
 	"internal/redistest":  {},
 	"internal/scripttest": {},
