@@ -301,6 +301,9 @@ func (l *lifeOfQueue) step() {
 	case 5:
 		done := l.some(l.held)
 		l.held = l.held[len(done):]
+		if len(done) > 0 && l.rnd.IntN(4) == 0 {
+			both(l.T, l.twins, "lose a lease", func(w *twin) int64 { return w.rdb.ZRem(ctx, queueKeys[3], done[0]).Val() })
+		}
 		if l.rnd.IntN(2) == 0 {
 			done = append(done, "nobody")
 		}

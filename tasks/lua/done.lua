@@ -8,15 +8,17 @@
 local active, lease, today, ever = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local expires, most, prefix, FIRST = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
-local function remove(id)
-  return redis.call('LREM', active, 0, id) ~= 0 and redis.call('ZREM', lease, id) ~= 0 and redis.call('DEL', prefix .. id) ~= 0
+local answers, n, leased = {}, 0, {}
+local leases = redis.call('ZMSCORE', lease, unpack(ARGV, FIRST))
+for i, has_lease in ipairs(leases) do
+  local id, done = ARGV[FIRST + i - 1], 0
+  if redis.call('LREM', active, 0, id) ~= 0 and has_lease then
+    leased[#leased + 1] = id
+    done = redis.call('DEL', prefix .. id)
+  end
+  answers[i], n = done, n + done
 end
-
-local answers, n = {}, 0
-for arg = FIRST, #ARGV do
-  local done = remove(ARGV[arg]) and 1 or 0
-  answers[#answers + 1], n = done, n + done
-end
+if #leased > 0 then redis.call('ZREM', lease, unpack(leased)) end
 if n == 0 then return answers end
 if redis.call('INCRBY', today, n) == n then redis.call('EXPIREAT', today, expires) end
 if tonumber(redis.call('GET', ever) or '0') + n >= most then

@@ -8,17 +8,21 @@ local pending, paused, active, lease = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local expires, prefix, n = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local taken = {}
 if redis.call('EXISTS', paused) == 1 then return taken end
-local leases = {}
-while n > 0 do
-  local id = redis.call('RPOPLPUSH', pending, active)
-  if not id then break end
+local ids, leases, next = {}, {}, redis.call('LRANGE', pending, -n, -1)
+for i = #next, 1, -1 do
+  local id = next[i]
   local key = prefix .. id
   redis.call('HSET', key, 'state', 'active')
   redis.call('HDEL', key, 'pending_since')
-  leases[#leases + 1], leases[#leases + 2] = expires, id
   local msg = redis.call('HGET', key, 'msg')
+  ids[#ids + 1] = id
+  leases[#leases + 1], leases[#leases + 2] = expires, id
   taken[#taken + 1], taken[#taken + 2] = id, msg
-  n = msg and n - 1 or 0
+  if not msg then break end
 end
-if #leases > 0 then redis.call('ZADD', lease, unpack(leases)) end
+if #ids > 0 then
+  redis.call('LTRIM', pending, 0, -#ids - 1)
+  redis.call('LPUSH', active, unpack(ids))
+  redis.call('ZADD', lease, unpack(leases))
+end
 return taken
