@@ -8,6 +8,7 @@
 -- another, with the ms; 4 cancelled; 5 deadline passed; 6 lost
 local now, ms, allowed, known = now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local FIRST, WIDTH = 5, 4
+local now_text, till = num(now), num(now + ms)
 local v, left, deadline -- of meta; nil: to be read again
 
 local function read_meta()
@@ -15,27 +16,27 @@ local function read_meta()
     'total', 'succeeded', 'failed', 'expired', 'cancelled', 'digest')
   if not v[1] then return end
   deadline = tonumber(v[3])
-  left = v[5] - (v[6] or 0) - (v[7] or 0) - (v[8] or 0) - (v[9] or 0)
+  left = num(v[5] - (v[6] or 0) - (v[7] or 0) - (v[8] or 0) - (v[9] or 0))
 end
 
-local function granted(entry, have, crashes, body)
-  local lines = have ~= '-' and have ~= v[10] and redis.call('HGET', chunks, entry.chunk) or ''
-  return {1, num(now), v[4] ~= known and v[4] or '', entry.chunk, entry.class, num(crashes), body, num(left), lines, v[3]}
+local function granted(chunk, class, have, crashes, body)
+  local lines = have ~= '-' and have ~= v[10] and redis.call('HGET', chunks, chunk) or ''
+  return {1, now_text, v[4] ~= known and v[4] or '', chunk, class, crashes, body, left, lines, v[3]}
 end
 
 -- begin takes a lease on a line in any state.
 local function begin(line, gen, token, have)
   local entry = entry_of(line)
-  if not entry or entry.gen ~= gen then return {2, num(now)} end
+  if not entry or entry.gen ~= gen then return {2, now_text} end
 
   local holder, expires, first = lease_of(line)
-  if holder ~= token and expires > now then return {3, num(now), num(expires - now)} end
+  if holder ~= token and expires > now then return {3, now_text, num(expires - now)} end
   -- Of a line that nobody has begun, nothing is kept; a retry keeps the marks.
   local bare = first or holder == '' and gen == 0
   local crashes = bare and 0 or tonumber(redis.call('HGET', crash, line) or '0')
   local list = bare and not first and {} or marks_of(line, holder, first)
   local m = find_mark(list, token)
-  if m and not (holder == token and expires > 0) then return {2, num(now)} end -- a late message of an attempt that is over
+  if m and not (holder == token and expires > 0) then return {2, now_text} end -- a late message of an attempt that is over
   if holder ~= token and expires > 0 then
     crashes = redis.call('HINCRBY', crash, line, 1)
   end
@@ -46,7 +47,7 @@ local function begin(line, gen, token, have)
     end_line(line, gen, entry.class, outcome, '-', code, stored.body, now, bare and crashes == 0)
     finish_batch(now)
     v = nil
-    return {reply, num(now)}
+    return {reply, now_text}
   end
   if v[2] then return over('c', CODES.c, 4) end
   if deadline > 0 and deadline <= now then return over('x', CODES.x, 5) end
@@ -61,7 +62,7 @@ local function begin(line, gen, token, have)
       save_marks(line, list)
     end
   end
-  return granted(entry, have, crashes, stored.body)
+  return granted(entry.chunk, entry.class, have, num(crashes), stored.body)
 end
 
 local outs, leases = lines_of(FIRST, WIDTH)
@@ -70,12 +71,12 @@ local held = {} -- leases to be written, line and value
 -- quick takes the lease on a line that nobody has begun, the usual case; nil: it is
 -- another. Who comes for the line again in this script finds it begun.
 local function quick(line, gen, token, have)
-  local entry = outs[line] and parse_entry(outs[line])
-  if not entry or entry.gen ~= gen or gen ~= 0 or leases[line] then return end
+  local class, chunk = string.match(outs[line] or '', '^0 (%d+) %d+ (%d+)$')
+  if not class or gen ~= 0 or leases[line] then return end
   if v[2] or deadline > 0 and deadline <= now then return end
-  held[#held + 1], held[#held + 2] = line, lease_text(token, now + ms, true)
+  held[#held + 1], held[#held + 2] = line, till .. ' ' .. token .. ' first'
   outs[line] = nil
-  return granted(entry, have, 0, '')
+  return granted(chunk, class, have, '0', '')
 end
 
 local function flush()
@@ -87,7 +88,7 @@ local answers = {}
 for arg = FIRST, #ARGV, WIDTH do
   local line, gen, token, have = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], ARGV[arg + 3]
   if not v then read_meta() end
-  local answer = {2, num(now)}
+  local answer = {2, now_text}
   if v[1] then
     answer = quick(line, gen, token, have)
     if not answer then

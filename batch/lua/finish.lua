@@ -4,6 +4,7 @@
 --       answered (a model; '': nobody), code of what went wrong ('-': none)
 -- Answers each with 1 done, 2 fenced
 local now, FIRST, WIDTH = now_ms(ARGV[1]), 2, 12
+local now_text = num(now)
 local left = outstanding() -- nil: there is no such batch
 
 -- finish writes the record of a line in any state.
@@ -58,30 +59,30 @@ local function begin()
 end
 begin()
 
-local function count(field, by) counts[field] = (counts[field] or 0) + by end
+local function count(field, by)
+  if by ~= '0' then counts[field] = (counts[field] or 0) + by end
+end
 
 -- quick ends a line in its first attempt, of which there is nothing but its lease,
 -- the usual case; nil: it is another. Who comes for the line again in this script
 -- finds it ended.
-local function quick(c)
-  local entry, l = outs[c.line] and parse_entry(outs[c.line]), leases[c.line]
-  if not entry or entry.gen ~= c.gen or not l then return end
-  local holder, expires, first = parse_lease(l)
-  if holder ~= c.token or expires == 0 or not first then return end
-  outs[c.line] = nil
-  ended[#ended + 1], logged[#logged + 1] = c.line, log_entry(c.line, c.gen)
-  records[#records + 1], records[#records + 2] = c.line, record(c.outcome, c.gen, now, c.token, c.code, c.body)
-  if c.calls > 0 then
-    count('calls', c.calls)
-    count('cost', c.cost)
+local function quick(line, gen, token, calls, cost, deferrals, outcome, degraded, cached, body, model, code)
+  local g, expires, holder = string.match(outs[line] or '', '^%d+'), string.match(leases[line] or '', '^(%d+) (%S+) first$')
+  if g ~= gen or holder ~= token or expires == '0' then return end
+  outs[line] = nil
+  ended[#ended + 1], logged[#logged + 1] = line, log_entry(line, gen)
+  records[#records + 1], records[#records + 2] = line, record(outcome, gen, now_text, token, code, body)
+  if calls ~= '0' then
+    count('calls', calls)
+    count('cost', cost)
   end
-  count('deferrals', c.deferrals)
-  count('degraded', c.degraded)
-  count('cached', c.cached)
-  if c.outcome == 's' and c.model ~= '' then count('by:' .. c.model, 1) end
-  count(COUNTERS[c.outcome], 1)
-  if c.outcome ~= 's' then count('err:' .. c.code, 1) end
-  if moves_on(c.outcome, c.code) then rated = rated + 1 end
+  count('deferrals', deferrals)
+  count('degraded', degraded)
+  count('cached', cached)
+  if outcome == 's' and model ~= '' then count('by:' .. model, 1) end
+  count(COUNTERS[outcome], 1)
+  if outcome ~= 's' then count('err:' .. code, 1) end
+  if moves_on(outcome, code) then rated = rated + 1 end
   return 1
 end
 
@@ -101,14 +102,13 @@ end
 
 local answers = {}
 for arg = FIRST, #ARGV, WIDTH do
-  local c = {line = ARGV[arg], gen = tonumber(ARGV[arg + 1]), token = ARGV[arg + 2],
-    calls = tonumber(ARGV[arg + 3]), cost = tonumber(ARGV[arg + 4]), deferrals = tonumber(ARGV[arg + 5]),
-    outcome = ARGV[arg + 6], degraded = tonumber(ARGV[arg + 7]), cached = tonumber(ARGV[arg + 8]), body = ARGV[arg + 9], model = ARGV[arg + 10], code = ARGV[arg + 11]}
-  local answer = not left and 2 or quick(c)
+  local answer = not left and 2 or quick(unpack(ARGV, arg, arg + WIDTH - 1))
   if not answer then
     flush()
-    answer = finish(c)
-    outs[c.line] = nil
+    answer = finish({line = ARGV[arg], gen = tonumber(ARGV[arg + 1]), token = ARGV[arg + 2],
+      calls = tonumber(ARGV[arg + 3]), cost = tonumber(ARGV[arg + 4]), deferrals = tonumber(ARGV[arg + 5]),
+      outcome = ARGV[arg + 6], degraded = tonumber(ARGV[arg + 7]), cached = tonumber(ARGV[arg + 8]), body = ARGV[arg + 9], model = ARGV[arg + 10], code = ARGV[arg + 11]})
+    outs[ARGV[arg]] = nil
   end
   answers[#answers + 1] = answer
 end

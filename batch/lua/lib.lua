@@ -60,7 +60,7 @@ local function now_ms(arg)
 end
 
 -- num writes a whole number without an exponent.
-local function num(n) return string.format('%.0f', n) end
+local function num(n) return string.format('%d', n) end
 
 local function incr(field, by)
   if by ~= 0 then redis.call('HINCRBY', meta, field, num(by)) end
@@ -104,13 +104,9 @@ local function lease_of(line)
   return parse_lease(l)
 end
 
-local function lease_text(token, expires, first)
-  return num(expires) .. ' ' .. token .. (first and ' first' or '')
-end
-
 -- hold writes a lease.
 local function hold(line, token, expires, first)
-  redis.call('HSET', lease, line, lease_text(token, expires, first))
+  redis.call('HSET', lease, line, num(expires) .. ' ' .. token .. (first and ' first' or ''))
 end
 
 -- lines_of reads what out and lease hold of the lines of all calls, of which the
@@ -247,20 +243,20 @@ local function moves_on(outcome, code)
   return outcome == 's' or outcome == 'f' and code ~= 'budget_exhausted'
 end
 
--- log_entry is how the log names an end of a line.
+-- log_entry is how the log names an end of a line, whose generation is a text here.
 local function log_entry(line, gen)
-  return gen == 0 and line or line .. '.' .. num(gen)
+  return gen == '0' and line or line .. '.' .. gen
 end
 
 local function record(outcome, gen, now, token, code, body)
-  return outcome .. ' ' .. num(gen) .. ' ' .. num(now) .. ' ' .. token .. ' ' .. code .. '\n' .. body
+  return outcome .. ' ' .. gen .. ' ' .. now .. ' ' .. token .. ' ' .. code .. '\n' .. body
 end
 
 -- end_line writes the record of a line that has none and forgets its life, of
 -- which there is at most a lease where it is bare.
 local function end_line(line, gen, class, outcome, token, code, body, now, bare)
-  redis.call('HSET', rec, line, record(outcome, gen, now, token, code, body))
-  redis.call('RPUSH', log, log_entry(line, gen))
+  redis.call('HSET', rec, line, record(outcome, num(gen), num(now), token, code, body))
+  redis.call('RPUSH', log, log_entry(line, num(gen)))
   incr(COUNTERS[outcome], 1)
   if outcome ~= 's' then incr('err:' .. code, 1) end
   redis.call('HDEL', out, line)
@@ -271,6 +267,17 @@ local function end_line(line, gen, class, outcome, token, code, body, now, bare)
     redis.call('HDEL', crash, line)
   end
   if moves_on(outcome, code) then count_rate(now, 1) end
+end
+
+-- unended returns those of some lines of a chunk that have no record.
+local function unended(from, to)
+  local lines, left = {}, {}
+  for l = from, to do lines[#lines + 1] = num(l) end
+  if #lines == 0 then return left end
+  for i, r in ipairs(redis.call('HMGET', rec, unpack(lines))) do
+    if not r then left[#left + 1] = from + i - 1 end
+  end
+  return left
 end
 
 -- scan_class returns up to want lines of a class from its cursor on, the cursor
@@ -287,13 +294,9 @@ local function scan_class(class, want)
     if not e[1] then break end
     for first, count, c in string.gmatch(e[1], '(%d+):(%d+):(%d+)') do
       if c == class then
-        local from, to = tonumber(first), tonumber(first) + tonumber(count) - 1
-        if from <= last then from = last + 1 end
-        for l = from, to do
+        for _, l in ipairs(unended(math.max(tonumber(first), last + 1), tonumber(first) + tonumber(count) - 1)) do
           if #got == want then break end
-          if redis.call('HEXISTS', rec, num(l)) == 0 then
-            got[#got + 1] = {line = l, class = class, chunk = chunk, gen = 0}
-          end
+          got[#got + 1] = {line = l, class = class, chunk = chunk, gen = 0}
         end
       end
     end

@@ -8,11 +8,15 @@ if fence(epoch) then return -1 end
 if v[2] then return {} end
 local room = {}
 for i = 4, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
-local lines = {}
+local lines, entries, since = {}, {}, num(now)
 local taken = take(n, room)
-for _, t in ipairs(taken) do
-  redis.call('HSET', out, num(t.line), num(t.gen) .. ' ' .. t.class .. ' ' .. num(now) .. ' ' .. num(t.chunk))
-  lines[#lines + 1] = num(t.line)
-  lines[#lines + 1] = num(t.gen)
+for i, t in ipairs(taken) do
+  local line, gen = num(t.line), num(t.gen)
+  lines[#lines + 1], lines[#lines + 2] = line, gen
+  entries[#entries + 1], entries[#entries + 2] = line, gen .. ' ' .. t.class .. ' ' .. since .. ' ' .. num(t.chunk)
+  if i % 100 == 0 or i == #taken then -- unpack has its bounds
+    redis.call('HSET', out, unpack(entries))
+    entries = {}
+  end
 end
 return lines
