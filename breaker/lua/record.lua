@@ -45,7 +45,7 @@ local FIELDS = {'state', 'reason', 'ring', 'seen', 'leases', 'wants', 'probed', 
   'epoch', 'open_until', 'cooldown', 'good', 'bad', 'void', 'task_next', 'wanted', 'not_before'} -- numbers
 local TEXTS = 9
 
-local function text(n) return string.format('%.0f', n) end
+local function text(n) return string.format('%d', n) end
 
 -- level reads one of the two breakers. A record with a number that is none, which
 -- no script wrote, is taken for lost.

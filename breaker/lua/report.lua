@@ -42,7 +42,7 @@ local function at(l, n)
   return tonumber(string.sub(l.ring, from + 1, from + 13)) or 0
 end
 
-local function stamp(ms) return string.format('%013.0f', ms) end
+local function stamp(ms) return string.format('%013d', ms) end
 
 -- stale_after is the age beyond which the results from the first on do not count.
 local function stale_after(l, first, last)

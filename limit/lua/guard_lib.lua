@@ -27,7 +27,7 @@ if not now then
   now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
-local function text(n) return string.format('%.0f', n) end
+local function text(n) return string.format('%d', n) end
 
 -- hour reads an hour with what it has in a minute (at least its last one).
 local function hour(key, minute)

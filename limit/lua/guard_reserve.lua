@@ -14,7 +14,7 @@ local limit_all = {c = tonumber(ARGV[7]), u = tonumber(ARGV[8])}
 local GRACE, BUDGET_WAIT, FIRST, WIDTH = tonumber(ARGV[10]), tonumber(ARGV[11]), 12, 4
 
 local held, swept = held_all(FIRST, WIDTH)
-local p, all, this_minute
+local p, all, this_minute -- the hours, and the minute in which calls count
 -- The purse as it is now, and what of it is not written.
 local has_purse, allowance, budget, spent, reserved, taken, moved
 local counted = {} -- tickets and what HELD is to hold of them

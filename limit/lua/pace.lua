@@ -41,8 +41,8 @@ local function ceil(a, b)
   return floor((a + b - 1) / b)
 end
 
-local PACE_FORMAT, LEARNED_FORMAT = string.rep('%d ', 14), string.rep('%d ', 28)
-local PACE_MATCH, LEARNED_MATCH = string.rep('(%-?%d+) ', 14), string.rep('(%-?%d+) ', 28)
+local SEVEN = '%d %d %d %d %d %d %d ' -- numbers, as they are written and read
+local SEVEN_MATCH = '(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) '
 local fields = {'pace', 'learned', 'park:', 'park:' .. lane}
 for arg = FIRST, #ARGV, WIDTH do fields[#fields + 1] = 't:' .. ARGV[arg] end
 local stored = call('HMGET', key, unpack(fields))
@@ -54,21 +54,22 @@ for n = 5, #fields do state[ARGV[FIRST + (n - 5) * WIDTH]] = stored[n] end
 if not string.match(own_park, '^%d+ %d+ %d+$') then own_park = '0 0 0' end
 if not string.match(lane_park, '^%d+ %d+ %d+$') then lane_park = '0 0 0' end
 
-local at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency = string.match(stored[1] or '', PACE_MATCH)
+local at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency = string.match(stored[1] or '', SEVEN_MATCH .. SEVEN_MATCH)
 if at then
-  at, kept, req, tok, flight, waiting, next_end = tonumber(at), tonumber(kept), tonumber(req), tonumber(tok), tonumber(flight), tonumber(waiting), tonumber(next_end)
-  seq, wait_tok, last, begun, passed, limited, latency = tonumber(seq), tonumber(wait_tok), tonumber(last), tonumber(begun), tonumber(passed), tonumber(limited), tonumber(latency)
+  -- Adding 0 makes numbers of texts at half the cost of tonumber.
+  at, kept, req, tok, flight, waiting, next_end = at + 0, kept + 0, req + 0, tok + 0, flight + 0, waiting + 0, next_end + 0
+  seq, wait_tok, last, begun, passed, limited, latency = seq + 0, wait_tok + 0, last + 0, begun + 0, passed + 0, limited + 0, latency + 0
 else
   at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   call('DEL', places, ends) -- what a lost key left behind
 end
 
-local window, window_at, rate_learned, estimate, sure, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd, park_to, idle, smooth, full, cap, cap_at, cap_wait, grown, safe, proven, ramp, told_rate, told_tpm, told_at, hold = string.match(stored[2] or '', LEARNED_MATCH)
+local window, window_at, rate_learned, estimate, sure, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd, park_to, idle, smooth, full, cap, cap_at, cap_wait, grown, safe, proven, ramp, told_rate, told_tpm, told_at, hold = string.match(stored[2] or '', SEVEN_MATCH .. SEVEN_MATCH .. SEVEN_MATCH .. SEVEN_MATCH)
 if window then
-  window, window_at, rate_learned, estimate, sure, grow_at, pressed = tonumber(window), tonumber(window_at), tonumber(rate_learned), tonumber(estimate), tonumber(sure), tonumber(grow_at), tonumber(pressed)
-  mark_at, mark_n, lost, anew, event_at, crowd, park_to = tonumber(mark_at), tonumber(mark_n), tonumber(lost), tonumber(anew), tonumber(event_at), tonumber(crowd), tonumber(park_to)
-  idle, smooth, full, cap, cap_at, cap_wait, grown = tonumber(idle), tonumber(smooth), tonumber(full), tonumber(cap), tonumber(cap_at), tonumber(cap_wait), tonumber(grown)
-  safe, proven, ramp, told_rate, told_tpm, told_at, hold = tonumber(safe), tonumber(proven), tonumber(ramp), tonumber(told_rate), tonumber(told_tpm), tonumber(told_at), tonumber(hold)
+  window, window_at, rate_learned, estimate, sure, grow_at, pressed = window + 0, window_at + 0, rate_learned + 0, estimate + 0, sure + 0, grow_at + 0, pressed + 0
+  mark_at, mark_n, lost, anew, event_at, crowd, park_to = mark_at + 0, mark_n + 0, lost + 0, anew + 0, event_at + 0, crowd + 0, park_to + 0
+  idle, smooth, full, cap, cap_at, cap_wait, grown = idle + 0, smooth + 0, full + 0, cap + 0, cap_at + 0, cap_wait + 0, grown + 0
+  safe, proven, ramp, told_rate, told_tpm, told_at, hold = safe + 0, proven + 0, ramp + 0, told_rate + 0, told_tpm + 0, told_at + 0, hold + 0
 else
   window, window_at, rate_learned, estimate, sure, grow_at, pressed = 0, 0, 0, 0, 0, 0, 0
   mark_at, mark_n, lost, anew, event_at, crowd, park_to = 0, 0, 0, 0, 0, 0, 0

@@ -15,9 +15,9 @@ answers[#answers + 1] = answer
 stale, learnt, taught = taught, learnt or taught, false
 end
 
-local set, gone, scores, ended = {'pace', format(PACE_FORMAT, at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency)}, {}, {}, {}
+local set, gone, scores, ended = {'pace', format(SEVEN .. SEVEN, at, kept, req, tok, flight, waiting, next_end, seq, wait_tok, last, begun, passed, limited, latency)}, {}, {}, {}
 if learnt then
-  set[3], set[4] = 'learned', format(LEARNED_FORMAT,
+  set[3], set[4] = 'learned', format(SEVEN .. SEVEN .. SEVEN .. SEVEN,
     window, window_at, rate_learned, estimate, sure, grow_at, pressed, mark_at, mark_n, lost, anew, event_at, crowd, park_to,
     idle, smooth, full, cap, cap_at, cap_wait, grown, safe, proven, ramp, told_rate, told_tpm, told_at, hold)
 end
