@@ -187,6 +187,13 @@ func TestCollector(t *testing.T) {
 			t.Errorf("said %q", said)
 		}
 	}
+	probes := NewCollector()
+	if err := probes.Add(&Record{Type: TypeCall, Worker: "one", Time: noon, Model: "a/one", Kind: provider.OK}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := probes.Build(nil, ArriveBatch); err == nil || !strings.Contains(err.Error(), "no line to replay") {
+		t.Errorf("of probes alone: %v", err)
+	}
 	if _, _, _, err := NewCollector().Build(nil, ArriveBatch); err == nil || err.Error() != "read call log: it has no calls" {
 		t.Errorf("of nothing: %v", err)
 	}

@@ -74,6 +74,9 @@ func PickPolicies(list string) (some []Policy, unknown []string) {
 			unknown = append(unknown, strings.TrimSpace(name))
 			continue
 		}
+		if slices.ContainsFunc(some, func(p Policy) bool { return p.Name == all[i].Name }) {
+			continue
+		}
 		some = append(some, all[i])
 	}
 	return some, unknown

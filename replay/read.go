@@ -88,6 +88,9 @@ func (r *Reader) ReadFile(name string, in io.Reader) error {
 func (r *Reader) Read(name string, in io.Reader) error {
 	b := bufio.NewReaderSize(in, 1<<16)
 	src := source{in: b}
+	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+		_, _ = b.Discard(len(mark)) // they are there
+	}
 	if head, _ := b.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(b)
 		if err != nil {
@@ -200,6 +203,8 @@ func (r *Reader) first(rec *Record) bool {
 // Check says whether the logs can be replayed at all.
 func (r *Reader) Check() error {
 	switch {
+	case r.records == 0 && r.left == 0 && len(r.warnings) > 0:
+		return fmt.Errorf("read call log: it has no record; first: %s", r.warnings[0])
 	case r.records == 0 && r.left == 0:
 		return errors.New("read call log: it is empty")
 	case r.left >= r.records:

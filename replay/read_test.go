@@ -57,6 +57,10 @@ func TestOddLogs(t *testing.T) {
 	for _, c := range []struct{ name, text, said, err string }{
 		{"empty", "", "", "it is empty"},
 		{"blank lines and a mark", "\n" + call1 + "\r\n", "", ""},
+		{"a byte order mark", "\ufeff" + call1, "", ""},
+		{"not text", "\x7fELF\x02\x01", "log:1: the last line is torn and left out", "it has no record; first: log:1: the last line is torn"},
+		{"before all time", call1 + change("2", "2026", "1026") + change("3", "", ""), "log:2: left out: a time before 1970 or after 2200", ""},
+		{"after all time", call1 + change("2", "2026", "9999") + change("3", "", ""), "log:2: left out: a time before 1970 or after 2200", ""},
 		{"torn last line", call1 + call2[:40], "log:2: the last line is torn and left out", ""},
 		{"torn line between", call1 + call2[:40] + "\n" + call2, "", "log:2: it is no record"},
 		{"no record", "hello\n", "", "log:1: it is no record"},

@@ -106,6 +106,10 @@ var kinds = map[provider.Kind]bool{
 	provider.ContextExceeded: true, provider.ContentFiltered: true, provider.InvalidOutput: true, provider.Canceled: true,
 }
 
+// firstTime and lastTime bound the times of records: others are a mistake, and a
+// simulation from one to the next would have no end.
+var firstTime, lastTime = time.Unix(0, 0), time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // errUnknown marks what is well formed, but not known to this program.
 var errUnknown = errors.New("unknown")
 
@@ -120,6 +124,8 @@ func (r *Record) check() error {
 		return errors.New("no type")
 	case r.Time.IsZero():
 		return errors.New("no time")
+	case r.Time.Before(firstTime) || r.Time.After(lastTime):
+		return errors.New("a time before 1970 or after 2200")
 	case r.Type == TypeCall:
 		return r.checkCall()
 	case r.Type == TypeDeferral && r.Reason == "":

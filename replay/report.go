@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -31,6 +30,7 @@ type Question struct {
 	Traffic  *Traffic
 	World    *Model
 	Seed     uint64
+	Done     <-chan struct{} // ends the simulations; see [Run]
 }
 
 // Answer simulates every setup under every policy, two at a time, and the ideal of
@@ -42,7 +42,7 @@ func Answer(q Question) ([]*Figures, error) {
 	var runs []Run
 	for _, s := range q.Setups {
 		for _, p := range q.Policies {
-			runs = append(runs, Run{Setup: s, Policy: p, Traffic: q.Traffic, World: q.World, Seed: q.Seed})
+			runs = append(runs, Run{Setup: s, Policy: p, Traffic: q.Traffic, World: q.World, Seed: q.Seed, Done: q.Done})
 		}
 	}
 	asked := len(runs)
@@ -54,7 +54,7 @@ func Answer(q Question) ([]*Figures, error) {
 			continue
 		}
 		ideals[s.Name] = len(runs)
-		runs = append(runs, Run{Setup: s, Policy: unhindered, Traffic: q.Traffic, World: q.World, Seed: q.Seed, Perfect: true})
+		runs = append(runs, Run{Setup: s, Policy: unhindered, Traffic: q.Traffic, World: q.World, Seed: q.Seed, Perfect: true, Done: q.Done})
 	}
 	all, err := simulateAll(runs)
 	if err != nil {
@@ -99,7 +99,12 @@ func simulateAll(runs []Run) ([]*Figures, error) {
 		})
 	}
 	wg.Wait()
-	return all, errors.Join(errs...)
+	for _, err := range errs {
+		if err != nil {
+			return nil, err // the others' are the same
+		}
+	}
+	return all, nil
 }
 
 // against notes how long each batch would have taken with providers that never fail.

@@ -63,6 +63,24 @@ type Run struct {
 	Seed    uint64
 	// Perfect has every call answered at once when it is allowed: the ideal.
 	Perfect bool
+	// Done ends the simulation early, with [ErrStopped]; nil: nothing does.
+	Done <-chan struct{}
+}
+
+// ErrStopped says that a simulation was ended before it was done.
+var ErrStopped = errors.New("replay: stopped")
+
+// looks is after how many events a simulation looks whether it is to end.
+const looks = 1024
+
+// stopped says whether Done is.
+func (r *Run) stopped() bool {
+	select {
+	case <-r.Done:
+		return true
+	default:
+		return false
+	}
 }
 
 // horizon is how long after the last batch came a simulation goes on; lines that
@@ -110,7 +128,10 @@ func Simulate(r Run) (*Figures, error) {
 	}
 	defer m.stop()
 	m.arrive()
-	for m.left > 0 && m.clock.now.Before(m.end) && m.clock.step() { //nolint:revive // all is in the step
+	for n := 0; m.left > 0 && m.clock.now.Before(m.end) && m.clock.step(); n++ {
+		if n%looks == 0 && r.stopped() {
+			return nil, ErrStopped
+		}
 	}
 	return m.tally.figures(m), nil
 }
@@ -119,8 +140,10 @@ func (m *machine) now() time.Time { return m.clock.now }
 
 func (m *machine) stop() {
 	for _, f := range m.fibers {
+		m.running = f // what it is in the middle of goes on to its end, and may want to sleep
 		f.stop()
 	}
+	m.running = nil
 }
 
 // build puts the real parts together, on the virtual clock.

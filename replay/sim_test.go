@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -179,6 +180,34 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	}
 	if one == text(8) {
 		t.Error("another seed gives the same figures")
+	}
+}
+
+// TestStopped: a simulation ends when it is told to, and names a policy once however
+// often it was asked for.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	run, setup := someDays(t, 4*time.Hour)
+	build := run.Policy.build
+	done := make(chan struct{})
+	run.Done = done
+	run.Policy.build = func(m *machine) doors { // in an outage, with calls under way
+		m.clock.at(run.Traffic.Batches[0].At.Add(3*time.Hour+time.Second), func() { close(done) })
+		return build(m)
+	}
+	if _, err := Simulate(run); !errors.Is(err, ErrStopped) {
+		t.Errorf("error %v", err)
+	}
+	twice, _ := PickPolicies("none, none,nightshift")
+	if len(twice) != 2 {
+		t.Errorf("%d policies of two names", len(twice))
+	}
+	q := Question{Setups: []Setup{setup}, Policies: twice, Traffic: run.Traffic, World: run.World, Done: done}
+	if _, err := Answer(q); !errors.Is(err, ErrStopped) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Suggest(q); !errors.Is(err, ErrStopped) {
+		t.Errorf("suggest: error %v", err)
 	}
 }
 

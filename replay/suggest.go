@@ -38,7 +38,7 @@ func Suggest(q Question) ([]Candidate, error) {
 	setup := q.Setups[len(q.Setups)-1]
 	ours, _ := PickPolicies(Ours)
 	all := []Candidate{{Configured: true}}
-	runs := []Run{{Setup: setup, Policy: ours[0], Traffic: q.Traffic, World: q.World, Seed: q.Seed}}
+	runs := []Run{{Setup: setup, Policy: ours[0], Traffic: q.Traffic, World: q.World, Seed: q.Seed, Done: q.Done}}
 	for _, w := range sweeps.windows {
 		for _, c := range sweeps.cooldowns {
 			s := setup
@@ -49,7 +49,7 @@ func Suggest(q Question) ([]Candidate, error) {
 				return n
 			}
 			all = append(all, Candidate{Window: w[0], Failures: w[1], Cooldown: c.Seconds()})
-			runs = append(runs, Run{Setup: s, Policy: ours[0], Traffic: q.Traffic, World: q.World, Seed: q.Seed})
+			runs = append(runs, Run{Setup: s, Policy: ours[0], Traffic: q.Traffic, World: q.World, Seed: q.Seed, Done: q.Done})
 		}
 	}
 	figures, err := simulateAll(runs)

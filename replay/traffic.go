@@ -95,6 +95,9 @@ func (c *Collector) Build(keys []breaker.Key, how Arrivals) (*Traffic, *Model, [
 	if c.calls == 0 {
 		return nil, nil, nil, fmt.Errorf("read call log: it has no calls")
 	}
+	if len(c.batches) == 0 {
+		return nil, nil, nil, fmt.Errorf("read call log: it has calls of probes alone, and no line to replay")
+	}
 	c.history.finish()
 	providers := map[string]string{}
 	var models []string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -59,7 +60,10 @@ const garbagePercent = 300
 // replay answers what the flags ask.
 func (p *program) replay(ctx context.Context, files []string, f replayFlags) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
-	in, err := p.replayInput(files, f)
+	if err := dirOf(f.html); err != nil {
+		return err
+	}
+	in, err := p.replayInput(ctx, files, f)
 	if err != nil {
 		return err
 	}
@@ -67,14 +71,11 @@ func (p *program) replay(ctx context.Context, files []string, f replayFlags) err
 		p.Warn("%s", w)
 	}
 	if f.suggest {
-		return p.suggest(in, f)
-	}
-	if err := ctx.Err(); err != nil {
-		return err
+		return p.suggest(ctx, in, f)
 	}
 	runs, err := replay.Answer(in.question)
 	if err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	in.report.Runs = runs
 	if f.html != "" {
@@ -116,7 +117,26 @@ type replayInput struct {
 	report   replay.Report
 }
 
-func (p *program) replayInput(files []string, f replayFlags) (*replayInput, error) {
+// maxWorkers bounds --workers, as it does those of a scenario: each is some hundred
+// KB and more.
+const maxWorkers = 1000
+
+// dirOf says whether a page can be written, before the work is done.
+func dirOf(page string) error {
+	if page == "" {
+		return nil
+	}
+	if info, err := os.Stat(page); err == nil && info.IsDir() {
+		return cli.Usage("name a file in it", "--html: %s is a directory", page)
+	}
+	dir := filepath.Dir(page)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return cli.Usage("make it first: mkdir -p "+dir, "--html: there is no directory %s", dir)
+	}
+	return nil
+}
+
+func (p *program) replayInput(ctx context.Context, files []string, f replayFlags) (*replayInput, error) {
 	policies, unknown := replay.PickPolicies(f.policies)
 	switch how := replay.Arrivals(f.arrivals); {
 	case len(files) == 0:
@@ -127,17 +147,19 @@ func (p *program) replayInput(files []string, f replayFlags) (*replayInput, erro
 		return nil, cli.Usage("write batch or line", "--arrivals: %q is neither", f.arrivals)
 	case f.workers < 0:
 		return nil, cli.Usage("leave it out", "--workers %d is below 1", f.workers)
+	case f.workers > maxWorkers:
+		return nil, cli.Usage(fmt.Sprintf("give at most %d", maxWorkers), "--workers %d is too many", f.workers)
 	case isScenario(files[0]) && len(files) > 1:
 		return nil, cli.Usage("run it alone", "a scenario stands beside other files")
 	}
 	in := &replayInput{}
 	in.report.V, in.report.Source, in.report.Seed = 1, files, f.seed
-	in.question.Policies, in.question.Seed = policies, f.seed
+	in.question.Policies, in.question.Seed, in.question.Done = policies, f.seed, ctx.Done()
 	var err error
 	if isScenario(files[0]) {
 		err = p.fromScenario(in, files[0], f)
 	} else {
-		err = p.fromLogs(in, files, f)
+		err = p.fromLogs(ctx, in, files, f)
 	}
 	if err != nil {
 		return nil, err
@@ -212,23 +234,34 @@ func (p *program) fromScenario(in *replayInput, file string, f replayFlags) erro
 	return err
 }
 
-func (p *program) fromLogs(in *replayInput, files []string, f replayFlags) error {
+func (p *program) fromLogs(ctx context.Context, in *replayInput, files []string, f replayFlags) error {
 	setups, keys, err := p.setups(p.Common.Config, f.baseline)
 	if err != nil {
 		return err
 	}
 	c := replay.NewCollector()
 	r := replay.NewReader(c.Add)
-	for _, name := range files {
-		if err := r.ReadFile(name, p.In); err != nil {
+	read := make(chan error, 1)
+	go func() { read <- readLogs(r, files, p.In) }() // an interrupt does not wait for standard input
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-read:
+		if err != nil {
 			return err
 		}
-	}
-	if err := r.Check(); err != nil {
-		return err
 	}
 	in.report.Warnings, in.report.Records = r.Warnings(), r.Records()
 	in.question.Setups = setups
 	in.question.Traffic, in.question.World, in.report.Assumed, err = c.Build(keys, replay.Arrivals(f.arrivals))
 	return err
+}
+
+func readLogs(r *replay.Reader, files []string, in io.Reader) error {
+	for _, name := range files {
+		if err := r.ReadFile(name, in); err != nil {
+			return err
+		}
+	}
+	return r.Check()
 }

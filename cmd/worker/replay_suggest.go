@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 
 	"nightshift/internal/cli"
@@ -8,10 +10,10 @@ import (
 )
 
 // suggest prints the frontier of the numbers that a breaker can have.
-func (p *program) suggest(in *replayInput, f replayFlags) error {
+func (p *program) suggest(ctx context.Context, in *replayInput, f replayFlags) error {
 	all, err := replay.Suggest(in.question)
 	if err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	if f.json {
 		return cli.JSON(p.Out, all)
