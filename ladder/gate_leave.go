@@ -18,6 +18,7 @@ type rider func(p *convoy.Party) (answer func() error)
 // ride asks all in one round trip.
 func ride(ctx context.Context, c *convoy.Convoy, riders []rider) error {
 	var p convoy.Party
+	p.Grow(len(riders))
 	read := make([]func() error, len(riders))
 	for i, r := range riders {
 		read[i] = r(&p)
@@ -42,25 +43,25 @@ type leaving struct {
 }
 
 func (g *RedisGate) leaving(p Pass, x Exit) *leaving {
-	l := &leaving{g: g, pass: p, exit: x}
+	l := &leaving{g: g, pass: p, exit: x, riders: make([]rider, 0, 3)}
+	ask := &l.pass.entry.Ask
 	if x.Unsent {
 		l.riders = append(l.riders, g.cancel(p.entry), g.refund(p.entry))
 	} else {
-		m, ticket := p.entry.Ask.Model, p.entry.Ask.Ticket
 		var res limit.Result
-		res, l.settled = g.o.OwnPace.Leaving(m, ticket, x.Result)
+		res, l.settled = g.o.OwnPace.Leaving(ask.Model, ask.Ticket, x.Result)
 		l.riders = append(l.riders, func(party *convoy.Party) func() error {
-			answer := g.o.Pace.SettleIn(party, m, ticket, res)
+			answer := g.o.Pace.SettleIn(party, ask.Model, ask.Ticket, res)
 			return func() (err error) { l.parked, err = answer(); return err }
 		}, func(party *convoy.Party) func() error {
-			return g.o.Guard.SettleIn(party, p.entry.Charge, int64(x.USD))
+			return g.o.Guard.SettleIn(party, l.pass.entry.Charge, int64(l.exit.USD))
 		})
 	}
 	switch {
 	case x.Vouched:
 	case x.Report != nil:
 		l.riders = append(l.riders, func(party *convoy.Party) func() error {
-			return g.o.Breakers.ReportIn(party, p.Ticket, *x.Report)
+			return g.o.Breakers.ReportIn(party, l.pass.Ticket, *l.exit.Report)
 		})
 	default:
 		l.riders = append(l.riders, g.release(p.Ticket))
@@ -113,15 +114,17 @@ func (g *RedisGate) LeaveIn(ctx context.Context, party *convoy.Party, p Pass, x 
 		return g.own.LeaveIn(ctx, party, p, x)
 	}
 	l := g.leaving(p, x)
-	var read []func() error
+	party.Grow(len(l.riders) + 1) // with what they ride with
+	read := make([]func() error, 0, len(l.riders))
 	for _, r := range l.riders {
 		read = append(read, r(party))
 	}
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-		defer cancel()
+		ctx := context.WithoutCancel(ctx)
 		for _, answer := range read {
 			if answer() != nil {
+				ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+				defer cancel()
 				_, err := l.send(ctx)
 				return err
 			}

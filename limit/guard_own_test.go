@@ -3,6 +3,8 @@ package limit
 import (
 	"fmt"
 	"testing"
+
+	"nightshift/internal/redistest"
 )
 
 func TestGuardUsesABatchsOwnCallsFirst(t *testing.T) {
@@ -45,4 +47,19 @@ func TestGuardHoldsABatchToItsBudget(t *testing.T) {
 			t.Errorf("%+v, %+v", rooms.Batches, r)
 		}
 	})
+}
+
+func TestGuardGoesByTheLimitsOfNow(t *testing.T) {
+	limits := GuardLimits{Calls: 1}
+	g := NewGuardRedis(redistest.Client(t), GuardOptions{Limits: func(string) GuardLimits { return limits }})
+	for i, calls := range []int64{1, 2, 0} { // each lets in one more
+		limits.Calls = calls
+		if err := g.Reserve(t.Context(), Charge{Producer: "ann", Batch: "b", Ticket: fmt.Sprint(i)}); err != nil {
+			t.Errorf("under a limit of %d: %v", calls, err)
+		}
+	}
+	limits.Calls = 3
+	if err := g.Reserve(t.Context(), Charge{Producer: "ann", Batch: "b", Ticket: "over"}); err == nil {
+		t.Error("a limit that came back holds nobody")
+	}
 }

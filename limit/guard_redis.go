@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,6 +44,8 @@ type GuardRedis struct {
 	now func() string // "": the server's clock; tests set it
 
 	reserve, settle, reopen, grant *redis.Script
+
+	last atomic.Pointer[guardShared]
 }
 
 var _ Guarder = (*GuardRedis)(nil)
@@ -180,26 +183,39 @@ func whole(v any) (int64, error) {
 	return 0, errGuardReply
 }
 
+// guardShared is what the calls of a batch have in common, made once for limits
+// that stay, and a time of a test.
+type guardShared struct {
+	producer, batch, now string
+	limits               GuardLimits
+	keys                 []string
+	reserve, settle      []any
+}
+
+// shared is kept of the last batch alone: there are ever new ones.
+func (g *GuardRedis) shared(c Charge) *guardShared {
+	l, all, now := g.o.of(c.Producer), g.o.Global, g.now()
+	if s := g.last.Load(); s != nil && s.producer == c.Producer && s.batch == c.Batch && s.limits == l && s.now == now {
+		return s
+	}
+	s := &guardShared{producer: c.Producer, batch: c.Batch, now: now, limits: l, keys: g.keys(c)}
+	s.settle = []any{now, guardMinutes, guardTTL.Milliseconds()}
+	s.reserve = append(s.settle[:3:3], c.Producer, max(l.Calls, 0), max(l.USD, 0), max(all.Calls, 0), max(all.USD, 0),
+		c.Batch, placeGrace.Milliseconds(), budgetWait.Milliseconds())
+	g.last.Store(s)
+	return s
+}
+
 // asked is a call of guard_reserve.lua.
 func (g *GuardRedis) asked(c Charge) convoy.Call {
-	l, all := g.o.of(c.Producer), g.o.Global
-	return convoy.Call{
-		Script: g.reserve, Keys: g.keys(c),
-		Shared: []any{
-			g.now(), guardMinutes, guardTTL.Milliseconds(), c.Producer, max(l.Calls, 0), max(l.USD, 0), max(all.Calls, 0), max(all.USD, 0),
-			c.Batch, placeGrace.Milliseconds(), budgetWait.Milliseconds(),
-		},
-		Own: []any{c.Ticket, clampCharge(c.USD), c.Line, flag(c.Always)},
-	}
+	s := g.shared(c)
+	return convoy.Call{Script: g.reserve, Keys: s.keys, Shared: s.reserve, Own: []any{c.Ticket, clampCharge(c.USD), c.Line, flag(c.Always)}}
 }
 
 // told is a call of guard_settle.lua.
 func (g *GuardRedis) told(c Charge, usd int64, unsent bool) convoy.Call {
-	return convoy.Call{
-		Script: g.settle, Keys: g.keys(c),
-		Shared: []any{g.now(), guardMinutes, guardTTL.Milliseconds()},
-		Own:    []any{c.Ticket, clampCharge(usd), flag(unsent)},
-	}
+	s := g.shared(c)
+	return convoy.Call{Script: g.settle, Keys: s.keys, Shared: s.settle, Own: []any{c.Ticket, clampCharge(usd), flag(unsent)}}
 }
 
 func flag(b bool) int {

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,6 +39,7 @@ type Redis struct {
 	reserve *redis.Script
 	settle  *redis.Script
 	now     func() string // "": the server's clock; tests set it
+	kept    sync.Map      // sharing -> *shared
 }
 
 var _ Pacer = (*Redis)(nil)
@@ -158,16 +160,39 @@ func (r *Redis) List(ctx context.Context, models []Model) ([]Pace, error) {
 	return list, nil
 }
 
+// sharing are calls that have keys and arguments in common.
+type sharing struct {
+	m     Model
+	lane  string
+	width int // arguments of each alone
+}
+
+// shared is what they have in common, made once for limits that stay, and a time of
+// a test.
+type shared struct {
+	limits Limits
+	now    string
+	keys   []string
+	args   []any
+}
+
+func (r *Redis) shared(of sharing) *shared {
+	l, now := r.limits(of.m), r.now()
+	if v, ok := r.kept.Load(of); ok && v.(*shared).limits == l && v.(*shared).now == now {
+		return v.(*shared)
+	}
+	s := &shared{limits: l, now: now, keys: paceKeys(of.m), args: []any{
+		now, clamp(int64(l.RPM), 0, maxRPM), clamp(int64(l.TPM), 0, maxTPM),
+		clamp(int64(l.Concurrency), 0, maxFlight), of.lane, of.width,
+	}}
+	r.kept.Store(of, s)
+	return s
+}
+
 // call is one of pace.lua; own are the arguments of the call alone.
 func (r *Redis) call(script *redis.Script, m Model, lane string, own ...any) convoy.Call {
-	l := r.limits(m)
-	return convoy.Call{
-		Script: script, Keys: paceKeys(m), Own: own,
-		Shared: []any{
-			r.now(), clamp(int64(l.RPM), 0, maxRPM), clamp(int64(l.TPM), 0, maxTPM),
-			clamp(int64(l.Concurrency), 0, maxFlight), lane, len(own),
-		},
-	}
+	s := r.shared(sharing{m, lane, len(own)})
+	return convoy.Call{Script: script, Keys: s.keys, Shared: s.args, Own: own}
 }
 
 func (r *Redis) asked(a *Ask) convoy.Call {

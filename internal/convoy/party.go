@@ -85,6 +85,11 @@ func (p *Party) Add(c Call) *Answer {
 	return a
 }
 
+// Grow makes room for n more calls.
+func (p *Party) Grow(n int) {
+	p.calls, p.answers = slices.Grow(p.calls, n), slices.Grow(p.answers, n)
+}
+
 // Len is how many calls were added.
 func (p *Party) Len() int { return len(p.calls) }
 
