@@ -191,8 +191,8 @@ func TestStopped(t *testing.T) {
 	build := run.Policy.build
 	done := make(chan struct{})
 	run.Done = done
-	run.Policy.build = func(m *machine) doors { // in an outage, with calls under way
-		m.clock.at(run.Traffic.Batches[0].At.Add(3*time.Hour+time.Second), func() { close(done) })
+	run.Policy.build = func(m *machine) doors { // with calls under way
+		m.clock.at(run.Traffic.Batches[0].At.Add(2*time.Hour), func() { close(done) })
 		return build(m)
 	}
 	if _, err := Simulate(run); !errors.Is(err, ErrStopped) {
