@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"nightshift/batch"
 	"nightshift/ladder"
 	"nightshift/provider"
 )
@@ -47,7 +48,7 @@ func (q *simQueue) request(l *simLine) ladder.Request {
 		Size: q.m.size(l.in, out), Deadline: b.deadline, Retries: q.retries, Progress: l.progress,
 	}
 	if !b.deadline.IsZero() {
-		r.Margin = min(75*time.Second, b.deadline.Sub(b.At)/20)
+		r.Margin = batch.Margin(int64(b.left), b.deadline.Sub(b.At))
 	}
 	return r
 }

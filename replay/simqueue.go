@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"nightshift/batch"
 	"nightshift/breaker"
 	"nightshift/config"
 	"nightshift/ladder"
@@ -14,7 +15,6 @@ import (
 const (
 	keeperTick = 100 * time.Millisecond
 	blocked    = 500 * time.Millisecond // until the keeper looks again at what a guard or a class holds back
-	maxAhead   = 10_000
 	minClass   = 100
 	forward    = time.Second // between two looks of the queue at what is due
 )
@@ -82,10 +82,7 @@ func (q *simQueue) tick(d time.Duration) {
 
 // ahead is how many tasks should be pending.
 func (q *simQueue) ahead() int {
-	if q.configured > 0 {
-		return min(q.configured, maxAhead)
-	}
-	return min(max(q.begun.within(2*time.Second, q.m.clock.now), (q.slots+1)/2), maxAhead)
+	return batch.Ahead(q.configured, q.slots, q.begun.within(2*time.Second, q.m.clock.now))
 }
 
 // keep wakes and releases lines, as the keeper does.

@@ -153,7 +153,7 @@ func enqueueAll(b testing.TB, rdb redis.UniversalClient, queue string, payload f
 }
 
 // BenchmarkTexts has the keeper write texts for a backlog of lines of 1 KB; the
-// margin before a deadline counts on textsPerSecond of them.
+// margin before a deadline counts on a thousand of them.
 func BenchmarkTexts(b *testing.B) {
 	r := newRig(b, batch.Options{})
 	o := r.options(nil)

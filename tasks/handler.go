@@ -195,7 +195,7 @@ func (h *handler) ended(v batch.Verdict) {
 // request is the line as this worker's attempt sees it.
 func (h *handler) request(l batch.Lease, b batch.Begun) ladder.Request {
 	r := lineRequest(l.Ref, b)
-	r.Margin = margin(b.Outstanding, life(b.Description))
+	r.Margin = batch.Margin(b.Outstanding, b.Description.Life())
 	r.Retries, r.Stop, r.Queue = h.queue.Retries, h.stop, h.queue.Name
 	return r
 }

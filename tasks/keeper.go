@@ -253,7 +253,7 @@ func (k *Keeper) fill(ctx context.Context, queue string, backlogs []batch.Backlo
 	if err != nil || paused {
 		return err // a person's pause stays a person's
 	}
-	room := ahead(k.ahead[queue], slots, begun) - pending
+	room := batch.Ahead(k.ahead[queue], slots, begun) - pending
 	if wake {
 		n, err := k.wakeUp(ctx, queue, backlogs, room)
 		if err != nil {

@@ -8,14 +8,9 @@ import (
 	"nightshift/batch"
 )
 
-const (
-	// maxAhead bounds the tasks that are pending: beyond it there is nothing to
-	// gain, and the keeper's rounds would take long.
-	maxAhead = 10_000
-	// deferredMin is the least number of deferred lines a producer may have on a
-	// starting rung; beyond max(deferredMin, slots) it gets no more.
-	deferredMin = 100
-)
+// deferredMin is the least number of deferred lines a producer may have on a
+// starting rung; beyond max(deferredMin, slots) it gets no more.
+const deferredMin = 100
 
 // strength returns the slots of all live workers for a queue, and how many
 // tasks they began in the last 2 s. Of its own process it knows it now; others say
@@ -32,18 +27,6 @@ func (k *Keeper) strength(queue string) (slots, begun int) {
 		}
 	}
 	return slots, begun
-}
-
-// ahead is how many tasks should be pending: what the queue began in 2 s, at
-// least half the slots, unless the configuration names a number.
-func ahead(configured, slots, begun int) int {
-	if slots == 0 {
-		return 0
-	}
-	if configured > 0 {
-		return min(configured, maxAhead)
-	}
-	return min(max(begun, (slots+1)/2), maxAhead)
 }
 
 // release moves lines from the backlogs of a queue to asynq. What was moved and

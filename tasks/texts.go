@@ -80,10 +80,10 @@ func margins(backlogs []batch.Backlog) []time.Time {
 	at := make([]time.Time, len(backlogs))
 	for i := len(backlogs) - 1; i >= 0; i-- {
 		b := backlogs[i]
-		lines, life := b.Waiting+b.Out, life(b.Description)
-		at[i] = ladder.MarginAt(b.Deadline, margin(lines, life))
+		lines, life := b.Waiting+b.Out, b.Life()
+		at[i] = ladder.MarginAt(b.Deadline, batch.Margin(lines, life))
 		if i < len(at)-1 {
-			if before := at[i+1].Add(-writing(lines)); before.Before(at[i]) {
+			if before := at[i+1].Add(-batch.Writing(lines)); before.Before(at[i]) {
 				at[i] = before
 			}
 		}

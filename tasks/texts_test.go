@@ -67,7 +67,7 @@ func allTexts(t *testing.T, r *rig, id string, n int64, deadline time.Time) {
 	if s.Succeeded != n || s.Degraded != n || s.FinishedAt.After(deadline) {
 		t.Errorf("status: %+v, the deadline was %s", s, deadline)
 	}
-	margin := ladder.MarginAt(deadline, margin(n, deadline.Sub(s.CreatedAt)))
+	margin := ladder.MarginAt(deadline, batch.Margin(n, deadline.Sub(s.CreatedAt)))
 	for id, res := range r.results(id) {
 		n := res.Nightshift
 		if res.Response == nil || n.Model != "nightshift/text" || !n.Degraded || n.FinishedAt.Before(margin) {
@@ -156,8 +156,8 @@ func TestMarginsOfSeveralBatches(t *testing.T) {
 	}
 	all := []batch.Backlog{b("z", 10*time.Hour, 100_000), b("a", 10*time.Hour, 200_000), b("far", 20*time.Hour, 1)}
 	got := margins(all)
-	first := now.Add(10*time.Hour - leastMargin)
-	want := []time.Time{first.Add(-300 * time.Second), first.Add(-100 * time.Second), now.Add(20*time.Hour - leastMargin - time.Second)}
+	first := now.Add(10*time.Hour - 75*time.Second)
+	want := []time.Time{first.Add(-300 * time.Second), first.Add(-100 * time.Second), now.Add(20*time.Hour - 75*time.Second - time.Second)}
 	for i := range want {
 		if d := got[i].Sub(want[i]); d < 0 || d > time.Second {
 			t.Errorf("%s is due at %s, want %s", all[i].ID, got[i], want[i])

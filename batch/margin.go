@@ -1,10 +1,6 @@
-package tasks
+package batch
 
-import (
-	"time"
-
-	"nightshift/batch"
-)
+import "time"
 
 const (
 	// leastMargin outlives the lease of a worker that was killed (60 s) and the
@@ -15,19 +11,19 @@ const (
 	textsPerSecond = 1000
 )
 
-// margin is how long before its deadline a batch stops to wait for models where
+// Margin is how long before its deadline a batch stops to wait for models where
 // its ladder has an at_deadline rung: what outlives a lost worker, at most a
 // twentieth of the batch's life and at least 2 s, and the time to write a text
 // for every outstanding line, but never more than half of its life.
-func margin(outstanding int64, life time.Duration) time.Duration {
+func Margin(outstanding int64, life time.Duration) time.Duration {
 	least := max(min(leastMargin, life/20), 2*time.Second)
-	return min(least+writing(outstanding), max(life/2, 0))
+	return min(least+Writing(outstanding), max(life/2, 0))
 }
 
-// writing is how long the texts of so many lines take.
-func writing(lines int64) time.Duration {
+// Writing is how long the texts of so many lines take.
+func Writing(lines int64) time.Duration {
 	return time.Duration(lines) * time.Second / textsPerSecond
 }
 
-// life is how long a batch has in all.
-func life(d batch.Description) time.Duration { return d.Deadline.Sub(d.CreatedAt) }
+// Life is how long a batch has in all, where it has a deadline.
+func (d Description) Life() time.Duration { return d.Deadline.Sub(d.CreatedAt) }

@@ -1,4 +1,4 @@
-package tasks
+package batch
 
 import (
 	"testing"
@@ -18,8 +18,8 @@ func TestMargin(t *testing.T) {
 		{10, 3 * time.Second, 1500 * time.Millisecond},
 		{10, -time.Second, 0}, // no deadline, or a clock that leapt
 	} {
-		if got := margin(tc.lines, tc.life); got != tc.want {
-			t.Errorf("margin(%d, %s) = %s, want %s", tc.lines, tc.life, got, tc.want)
+		if got := Margin(tc.lines, tc.life); got != tc.want {
+			t.Errorf("Margin(%d, %s) = %s, want %s", tc.lines, tc.life, got, tc.want)
 		}
 	}
 }
