@@ -21,10 +21,10 @@ type span struct{ least, most int }
 
 func (s *span) add(n int) { s.least, s.most = min(s.least, n), max(s.most, n) }
 
-// has says whether a figure lies in the span or within 10% of it, or two calls where
+// has says whether a figure lies in the span or within 10% of it, or so many where
 // 10% is less.
-func (s *span) has(n int) bool {
-	slack := func(of int) float64 { return max(float64(of)/10, 2) }
+func (s *span) has(n int, least float64) bool {
+	slack := func(of int) float64 { return max(float64(of)/10, least) }
 	return float64(n) >= float64(s.least)-slack(s.least) && float64(n) <= float64(s.most)+slack(s.most)
 }
 
@@ -87,15 +87,15 @@ func TestReplayAgreesWithReality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agrees(t, "scenario", setup, traffic, model, real)
+	agrees(t, "scenario", setup, traffic, model, real, 0)
 	traffic, model, _, err = log.Build(setup.Keys, replay.ArriveBatch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	agrees(t, "log", setup, traffic, model, real)
+	agrees(t, "log", setup, traffic, model, real, 2) // when the outage ended is a guess, from probes 3 s apart
 }
 
-func agrees(t *testing.T, what string, setup replay.Setup, traffic *replay.Traffic, model *replay.Model, real reality) {
+func agrees(t *testing.T, what string, setup replay.Setup, traffic *replay.Traffic, model *replay.Model, real reality, least float64) {
 	t.Helper()
 	ours, _ := replay.PickPolicies(replay.Ours)
 	calls, wasted, probes := span{least: math.MaxInt}, span{least: math.MaxInt}, span{least: math.MaxInt}
@@ -109,7 +109,7 @@ func agrees(t *testing.T, what string, setup replay.Setup, traffic *replay.Traff
 		probes.add(f.Probes)
 	}
 	t.Logf("%s: calls %v, wasted %v, probes %v; for real %+v", what, calls, wasted, probes, real)
-	if !calls.has(real.calls) || !wasted.has(real.wasted) || !probes.has(real.probes) {
+	if !calls.has(real.calls, 0) || !wasted.has(real.wasted, 2) || !probes.has(real.probes, least) {
 		t.Errorf("%s: calls %v, wasted %v, probes %v; for real %+v; outages %v", what, calls, wasted, probes, real, model.Outages())
 	}
 }
