@@ -1,5 +1,5 @@
 # `make help` lists the targets. Tools are pinned in tools/go.mod; packages and
-# fuzz targets are discovered, not listed here, but for FLEETS.
+# fuzz targets are discovered, not listed here, but for FLEETS and ALONE.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,6 +14,11 @@ RACE := CGO_ENABLED=1 go test -race
 # Their tests run fleets of processes against the clock, and need the machine for
 # themselves: beside others on two cores they waited for it, not for the fleet.
 FLEETS := nightshift/tasks nightshift/internal/app
+
+# Tests that drive one goroutine through a great many steps, and their packages: the
+# race detector, which finds nothing there, would take minutes (make race does).
+ALONE := ^(TestCase30_AMillionLinesInterruptedAtHalf|TestLinesFollowTheModel|TestScriptsAgreeWithStepOnMiniredis|TestEveryMutationOfTheScriptsIsNoticed|TestEveryMutationOfTheGuardsScriptsIsNoticed|TestOtherProviders|TestGuardKeepsNothingForEver)$$
+ALONE_IN := nightshift/batch nightshift/breaker nightshift/limit
 
 TOOL := go tool -modfile=tools/go.mod
 
@@ -41,8 +46,9 @@ build: ## build static binaries into bin/
 	go build -o bin/ ./cmd/...
 
 .PHONY: test
-test: deps ## install what is missing, then run every test under the race detector
-	$(RACE) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -vx $(FLEETS:%=-e %))
+test: deps ## install what is missing, then run every test, under the race detector where it counts
+	go test -timeout $(TEST_TIMEOUT) -run '$(ALONE)' $(ALONE_IN)
+	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(ALONE)' $$(go list ./... | grep -vx $(FLEETS:%=-e %))
 	$(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 4 $(FLEETS)
 
 .PHONY: race
