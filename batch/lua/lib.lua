@@ -269,17 +269,6 @@ local function end_line(line, gen, class, outcome, token, code, body, now, bare)
   if moves_on(outcome, code) then count_rate(now, 1) end
 end
 
--- unended returns those of some lines of a chunk that have no record.
-local function unended(from, to)
-  local lines, left = {}, {}
-  for l = from, to do lines[#lines + 1] = num(l) end
-  if #lines == 0 then return left end
-  for i, r in ipairs(redis.call('HMGET', rec, unpack(lines))) do
-    if not r then left[#left + 1] = from + i - 1 end
-  end
-  return left
-end
-
 -- scan_class returns up to want lines of a class from its cursor on, the cursor
 -- behind the chunks that hold none of it, and whether there may be more behind
 -- that. Those that were ended where they stood (answer.lua) are passed over. It
@@ -294,9 +283,11 @@ local function scan_class(class, want)
     if not e[1] then break end
     for first, count, c in string.gmatch(e[1], '(%d+):(%d+):(%d+)') do
       if c == class then
-        for _, l in ipairs(unended(math.max(tonumber(first), last + 1), tonumber(first) + tonumber(count) - 1)) do
+        for l = math.max(tonumber(first), last + 1), tonumber(first) + tonumber(count) - 1 do
           if #got == want then break end
-          got[#got + 1] = {line = l, class = class, chunk = chunk, gen = 0}
+          if redis.call('HEXISTS', rec, num(l)) == 0 then -- a record itself may be large
+            got[#got + 1] = {line = l, class = class, chunk = chunk, gen = 0}
+          end
         end
       end
     end
