@@ -114,7 +114,7 @@ func (t *tally) figures(m *machine) *Figures {
 		Retries: t.retries, HeldMean: round3(t.held.Seconds() / float64(max(lines, 1))), FalseTrips: t.falseTrips(),
 		Degraded: share(t.degr, t.ends[lineAnswered]), Guessed: share(t.guessed, t.calls), Admitted: t.admitted, minutes: map[int64]minuteTally{},
 	}
-	for n, minute := range t.minutes {
+	for n, minute := range t.minutes.all {
 		f.minutes[n] = *minute // calls in flight end, and are counted there, when the machine stops
 	}
 	f.CameInOutage, f.FirstMean = t.cameInOutage, round3(t.firstHeld.Seconds()/float64(max(t.cameInOutage, 1)))

@@ -26,18 +26,16 @@ type history struct {
 	outages []Outage
 }
 
-// modelHistory is a model's minutes, by number since 1970.
+// modelHistory is a model's minutes.
 type modelHistory struct {
-	name     string
-	stand    bool // for a model that the log has not
-	minutes  map[int64]*minute
-	latest   *minute // of them
-	latestAt int64
-	order    []int64 // of them
-	whole    minute  // all of it
-	output   int64   // tokens of all answers
-	calls    []mark  // for outages
-	out      []outMinute
+	name    string
+	stand   bool // for a model that the log has not
+	minutes minutes[minute]
+	order   []int64 // of them
+	whole   minute  // all of it
+	output  int64   // tokens of all answers
+	calls   []mark  // for outages
+	out     []outMinute
 }
 
 // outMinute is what calls came to in an outage. They do not count in their minutes:
@@ -78,13 +76,13 @@ type sample struct{ latency, first int32 } // ms
 func (h *history) note(r *Record) {
 	m := h.models[r.Model]
 	if m == nil {
-		m = &modelHistory{name: r.Model, minutes: map[int64]*minute{}}
+		m = &modelHistory{name: r.Model, minutes: newMinutes[minute]()}
 		h.models[r.Model] = m
 	}
 	if r.Kind == provider.Canceled {
 		return // we ended it: it says nothing of the model
 	}
-	m.at(r.Time.Unix()/60).note(r, minuteSamples)
+	m.minutes.at(r.Time).note(r, minuteSamples)
 	m.whole.note(r, 4096)
 	if r.Kind == provider.OK {
 		m.output += r.Output
@@ -92,20 +90,6 @@ func (h *history) note(r *Record) {
 	if r.Kind == provider.OK || wastes(r.Kind) {
 		m.calls = append(m.calls, mark{r.Time.UnixMilli(), r.end().UnixMilli(), r.Kind})
 	}
-}
-
-// at is the minute of a number; most calls come to the one of the call before.
-func (m *modelHistory) at(n int64) *minute {
-	if m.latest != nil && m.latestAt == n {
-		return m.latest
-	}
-	mi := m.minutes[n]
-	if mi == nil {
-		mi = &minute{}
-		m.minutes[n] = mi
-	}
-	m.latest, m.latestAt = mi, n
-	return mi
 }
 
 // note keeps the first samples, and of those after them each as likely as any
@@ -144,7 +128,7 @@ func (h *history) finish() {
 		found := m.findOutages()
 		h.outages = append(h.outages, found...)
 		m.part(found)
-		m.order = slices.Sorted(maps.Keys(m.minutes))
+		m.order = slices.Sorted(maps.Keys(m.minutes.all))
 		m.calls = nil
 	}
 }
@@ -160,11 +144,11 @@ func (m *modelHistory) part(found []Outage) {
 			continue
 		}
 		n := ofMS(c.at).Unix() / 60
-		k := m.minutes[n].of(c.kind)
+		k := m.minutes.all[n].of(c.kind)
 		o.note(&Record{Kind: c.kind, LatencyMS: c.end - c.at, RetryAfterMS: k.retryMS}, minuteSamples)
 		k.n--
-		if m.minutes[n].n--; m.minutes[n].n == 0 && len(m.minutes) > 1 {
-			delete(m.minutes, n)
+		if m.minutes.all[n].n--; m.minutes.all[n].n == 0 && len(m.minutes.all) > 1 {
+			delete(m.minutes.all, n)
 		}
 	}
 }
@@ -339,11 +323,11 @@ func (m *modelHistory) minute(at time.Time) (mi *minute, n int64, guessed bool) 
 		return &m.whole, 0, true
 	}
 	n = at.Unix() / 60
-	if mi = m.minutes[n]; mi != nil {
+	if mi = m.minutes.all[n]; mi != nil {
 		return mi, n, false
 	}
 	i, _ := slices.BinarySearch(m.order, n)
 	i = max(i-1, 0)
 	near := m.order[i]
-	return m.minutes[near], n, max(n-near, near-n) > nearMinutes
+	return m.minutes.all[near], n, max(n-near, near-n) > nearMinutes
 }

@@ -167,7 +167,7 @@ func TestCollector(t *testing.T) {
 			copied.Lines = nil
 			d.batches[id] = &copied
 		}
-		d.history = &history{models: map[string]*modelHistory{"a/one": {name: "a/one", minutes: map[int64]*minute{}, whole: minute{n: 1, kinds: []kindOf{{kind: provider.OK, n: 1, seen: []sample{{}}}}}}}}
+		d.history = &history{models: map[string]*modelHistory{"a/one": {name: "a/one", minutes: newMinutes[minute](), whole: minute{n: 1, kinds: []kindOf{{kind: provider.OK, n: 1, seen: []sample{{}}}}}}}}
 		traffic, _, said, err := d.Build(keyOf("a/one"), how)
 		if err != nil {
 			t.Fatal(err)

@@ -73,20 +73,10 @@ func recordsOf(tb testing.TB, r Run) ([]byte, *Figures) {
 	return out.Bytes(), figures
 }
 
-// someDays is a scenario of a hundred calls a minute, through two outages.
-func someDays(tb testing.TB, span time.Duration) (Run, Setup) {
+// built puts a scenario together, under the configuration of the benchmarks.
+func built(tb testing.TB, scenario string) (Run, Setup) {
 	tb.Helper()
-	s, err := ParseScenario("days", fmt.Appendf(nil, `
-workers: 4
-traffic:
-  - {queue: q, for: %s, per_minute: 10, lines: 10}
-models:
-  a/one: {p50: 2s, p95: 8s, errors: 0.01}
-  b/two: {p50: 2s, p95: 8s, errors: 0.01}
-faults:
-  - {models: [a/one], at: 3h, for: 1h}
-  - {models: [a/one], at: 5h, for: 20m, kind: timeout}
-`, span))
+	s, err := ParseScenario("built", []byte(scenario))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -97,6 +87,22 @@ faults:
 	}
 	ours, _ := PickPolicies(Ours)
 	return Run{Setup: setup, Policy: ours[0], Traffic: traffic, World: model, Seed: 1}, setup
+}
+
+// someDays is a scenario of a hundred calls a minute, through two outages.
+func someDays(tb testing.TB, span time.Duration) (Run, Setup) {
+	tb.Helper()
+	return built(tb, fmt.Sprintf(`
+workers: 4
+traffic:
+  - {queue: q, for: %s, per_minute: 10, lines: 10}
+models:
+  a/one: {p50: 2s, p95: 8s, errors: 0.01}
+  b/two: {p50: 2s, p95: 8s, errors: 0.01}
+faults:
+  - {models: [a/one], at: 3h, for: 1h}
+  - {models: [a/one], at: 5h, for: 20m, kind: timeout}
+`, span))
 }
 
 // BenchmarkReadLog reads a log of 170,000 records, and makes traffic and a model of it:

@@ -56,7 +56,7 @@ func setupOf(tb testing.TB, text string) Setup {
 }
 
 func BenchmarkWeek(b *testing.B) {
-	s, err := ParseScenario("week", []byte(`
+	run, _ := built(b, `
 workers: 4
 traffic:
   - {queue: q, for: 168h, per_minute: 9.92, lines: 10}
@@ -66,18 +66,9 @@ models:
 faults:
   - {models: [a/one], at: 30h, for: 1h}
   - {models: [a/one], at: 90h, for: 20m, kind: timeout}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
-	setup := setupOf(b, benchConfig)
-	t, m, err := s.Build(setup.Keys, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+`)
 	for b.Loop() {
-		p := Policies()
-		f, err := Simulate(Run{Setup: setup, Policy: p[len(p)-1], Traffic: t, World: m, Seed: 1})
+		f, err := Simulate(run)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -38,9 +38,7 @@ type tally struct {
 	cameInOutage                                          int           // lines
 	outTill                                               time.Time     // the last end of the outages that have begun
 	begunOutages                                          int
-	minutes                                               map[int64]*minuteTally
-	latest                                                *minuteTally // of them
-	latestAt                                              int64
+	minutes                                               minutes[minuteTally]
 	stray                                                 map[string]int
 
 	changes  []change
@@ -88,7 +86,7 @@ type outageTally struct {
 }
 
 func newTally(r *Run, running **fiber) *tally {
-	t := &tally{run: r, running: running, rungs: map[string]int{}, reasons: map[string]int{}, minutes: map[int64]*minuteTally{}, stray: map[string]int{}, states: map[breakerAt]breaker.State{}, keys: map[string]breaker.Key{}, byKey: map[breaker.Key][]*outageTally{}}
+	t := &tally{run: r, running: running, rungs: map[string]int{}, reasons: map[string]int{}, minutes: newMinutes[minuteTally](), stray: map[string]int{}, states: map[breakerAt]breaker.State{}, keys: map[string]breaker.Key{}, byKey: map[breaker.Key][]*outageTally{}}
 	for _, k := range r.Setup.Keys {
 		t.keys[k.Model] = k
 	}
@@ -134,20 +132,6 @@ func (t *tally) begin(f *fiber, model string) {
 	}
 }
 
-func (t *tally) minute(at time.Time) *minuteTally {
-	n := at.Unix() / 60
-	if t.latest != nil && t.latestAt == n {
-		return t.latest
-	}
-	m := t.minutes[n]
-	if m == nil {
-		m = &minuteTally{}
-		t.minutes[n] = m
-	}
-	t.latest, t.latestAt = m, n
-	return m
-}
-
 // wastes says whether a call of that kind was for nothing.
 func wastes(k provider.Kind) bool {
 	switch k {
@@ -160,7 +144,7 @@ func wastes(k provider.Kind) bool {
 // Called implements ladder.Observer.
 func (t *tally) Called(e ladder.CallEvent) {
 	end := e.Call.StartedAt.Add(e.Latency)
-	m := t.minute(end)
+	m := t.minutes.at(end)
 	t.calls++
 	m.Calls++
 	t.spent += e.Call.Cost
@@ -274,7 +258,7 @@ func (t *tally) ended(l *simLine, how lineEnd, a ladder.Answer, now time.Time) {
 		if a.Degraded {
 			t.degr++
 		}
-		t.minute(now).Answered++
+		t.minutes.at(now).Answered++
 	}
 	t.waits = append(t.waits, int32(min(now.Sub(l.batch.At).Milliseconds(), 1<<31-1)))
 	if l.batch.left == 0 {
